@@ -39,7 +39,7 @@ async def run_program(
     """
     role, host = roles
     stderr = Stderr(role, prefix.encode())
-    tasks.start_soon(stderr.run)
+    tasks.start_soon(stderr.copy_lines)
     try:
         async with spawn(command, overhear=stderr.say) as program:
             ended = await carry(program, stderr)
@@ -52,7 +52,7 @@ async def run_program(
         tasks.cancel_scope.cancel()
         return NO_PROGRAM
     finally:
-        await stderr.close()
+        await stderr.aclose()
     return _exit_code(program, ended, f"the {role} {command[0]}", host)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from abp_bridge.cli.options import argument_type, read_count
 from abp_bridge.cli.runtime import complain, print_json, print_text
-from abp_bridge.conformance.format import Recording, TraceError, lines, read
+from abp_bridge.conformance.format import Recording, TraceError, lines, parse_recordings
 
 if TYPE_CHECKING:
     import argparse
@@ -59,7 +59,7 @@ def load(path: str) -> list[Recording]:
         TraceError: It cannot be read, or is neither a trace nor a fixture.
     """
     try:
-        return read(_decode(Path(path).read_bytes()))
+        return parse_recordings(_decode(Path(path).read_bytes()))
     except OSError as problem:
         raise TraceError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:

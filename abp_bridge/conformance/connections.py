@@ -177,7 +177,7 @@ class Inbox:
     def put(self, party: str, kind: str, value: JsonValue = None) -> None:
         self._queue.put_nowait((party, kind, value))
 
-    async def read(self, party: str, lines: AsyncIterator[bytes]) -> None:
+    async def read_party(self, party: str, lines: AsyncIterator[bytes]) -> None:
         """Queue everything sent to `party` until it ends. Raises ReplayMismatchError on invalid
         lines.
         """

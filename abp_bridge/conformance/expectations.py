@@ -63,7 +63,7 @@ class OpenQuestions:
     def __init__(self) -> None:
         self._methods: dict[Key, JsonValue] = {}
 
-    def add(self, party: str, message: JsonValue) -> None:
+    def note_question(self, party: str, message: JsonValue) -> None:
         """Note a question, if this is a request."""
         said = as_object(message)
         request = from_envelope(said) if is_envelope(said) else said
@@ -214,7 +214,7 @@ class Expectations:
             raise ReplayMismatchError(
                 f"the bridge said {MAX_EARLY} things and more before the fixture came to them",
                 self.line,
-                [f"the last was {_name(message)}"],
+                [f"the last was {_summary(message)}"],
             )
         self._early.append(message)
 
@@ -229,10 +229,10 @@ class Expectations:
             if _topic(message) == _topic(entry):
                 return self._mismatch(entry, message.value, self._compare(entry, message))
         instead = [
-            f"{_name(message)} came instead: {excerpt(message.value, MAX_SHOWN)}"
+            f"{_summary(message)} came instead: {excerpt(message.value, MAX_SHOWN)}"
             for message in self._early[:MAX_DIFFERENCES]
         ]
-        problem = f"{reason}: {_name(entry)} was expected"
+        problem = f"{reason}: {_summary(entry)} was expected"
         return ReplayMismatchError(problem, entry.line, instead, expected=entry.value)
 
     def left_over(self) -> ReplayMismatchError | None:
@@ -261,7 +261,7 @@ class Expectations:
                 got=value,
             )
         if entry.kind == "message":
-            self.questions.add(entry.party, value)
+            self.questions.note_question(entry.party, value)
             if is_response(value):
                 self._answers.add(key(entry.party, as_object(value).get("id")))
         elif entry.kind == "closed":
@@ -346,7 +346,7 @@ class Expectations:
                 return
             if before.party == message.party and not _commute(before.value, message.value):
                 raise ReplayMismatchError(
-                    f"{_name(message)} came before {_name(before)}",
+                    f"{_summary(message)} came before {_summary(before)}",
                     before.line,
                     expected=before.value,
                     got=message.value,
@@ -360,7 +360,7 @@ class Expectations:
             if not self._is_made_up(message, later):
                 return
             problem = (
-                f"{_name(message)} came too early: it is line {later.line}, and before that"
+                f"{_summary(message)} came too early: it is line {later.line}, and before that"
                 " somebody else has to speak"
             )
             raise ReplayMismatchError(problem, self.line, expected=later.value, got=message.value)
@@ -372,7 +372,7 @@ class Expectations:
         if alike:
             nearest, entry = min(alike, key=lambda pair: len(pair[0].differences))
             raise self._mismatch(entry, message.value, nearest)
-        expected = [f"expected was {_name(entry)}" for entry in self.awaited[:1]]
+        expected = [f"expected was {_summary(entry)}" for entry in self.awaited[:1]]
         raise _unexpected("that the fixture does not show", message, self.line, expected)
 
     def _check_answered_once(self, message: Entry) -> None:
@@ -413,14 +413,14 @@ class Expectations:
         details = [str(each) for each in found.differences[:MAX_DIFFERENCES]]
         if (more := len(found.differences) - MAX_DIFFERENCES) > 0:
             details.append(f"and {more} differences more")
-        problem = f"{_name(entry)} is not as it should be"
+        problem = f"{_summary(entry)} is not as it should be"
         return ReplayMismatchError(problem, entry.line, details, entry.value, got)
 
 
 def _unexpected(
     what: str, message: Entry, line: int, more: Sequence[str] = ()
 ) -> ReplayMismatchError:
-    problem = f"the bridge said something {what}: {_name(message)}"
+    problem = f"the bridge said something {what}: {_summary(message)}"
     details = [excerpt(message.value, MAX_SHOWN), *more]
     return ReplayMismatchError(problem, line, details, got=message.value)
 
@@ -469,7 +469,7 @@ _NAMES = {
 }
 
 
-def _name(message: Entry) -> str:
+def _summary(message: Entry) -> str:
     value, to = as_object(message.value), f"to the {message.party}"
     if message.kind in _NAMES:
         return _NAMES[message.kind].format(party=message.party)

@@ -293,13 +293,13 @@ class _Names:
             is_new = word == "input" or (is_permission and word == "option")
             is_known = (member, each) in self._values and not is_new
             if (member, each) not in self._foreign and not is_known:
-                self._name(member, each, word)
+                self._name_value(member, each, word)
 
     def _new(self, word: str) -> str:
         self._counts[word] += 1
         return f"[{word} {self._counts[word]}]"
 
-    def _name(self, member: str, value: str, word: str) -> None:
+    def _name_value(self, member: str, value: str, word: str) -> None:
         name = self._values[(member, value)] = self._new(word)
         if word in _ANYWHERE and len(value) > 3:
             pattern = re.compile(rf"(?<![\w-]){re.escape(value)}(?![\w-])")

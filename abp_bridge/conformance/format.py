@@ -130,7 +130,7 @@ PRESSED = ("send", "yes", "no", "decline", "cancel")
 _DONE = ("fill", "keys", "http")  # what only a person does, or a program of theirs
 
 
-def read(text: str) -> list[Recording]:
+def parse_recordings(text: str) -> list[Recording]:
     """Parse the recordings in a file. Raises TraceError if one is invalid or incomplete."""
     found: list[tuple[Head, list[Entry]]] = []
     lines = text.split("\n")
@@ -205,7 +205,7 @@ def _texts(value: JsonValue, be: str = "an object of texts") -> Mapping[str, str
     return texts
 
 
-def _run(value: JsonValue) -> tuple[str, ...]:
+def _parse_run(value: JsonValue) -> tuple[str, ...]:
     if not is_list_of_texts(value):
         raise _must('a list of texts, such as ["serve", "--app", "stdio:{app}"]')
     _check_plain(value)
@@ -264,7 +264,7 @@ _HEAD: dict[str, Callable[[JsonValue], object]] = {
     "shows": _text,
     "proves": _proves,
     "host": _text,
-    "run": _run,
+    "run": _parse_run,
     "env": _env,
     "files": _files,
     "apps": _texts,

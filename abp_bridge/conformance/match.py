@@ -114,7 +114,7 @@ def kind_of(party: str, host: str) -> Kind:
     return _KINDS.get((host if party == HOST else party).partition(" ")[0], EXACT)
 
 
-def _open(absence: Absence, known: Mapping[str, Kind] = EXACT.members) -> Kind:
+def _open_kind(absence: Absence, known: Mapping[str, Kind] = EXACT.members) -> Kind:
     """Return a kind whose other members have the same kind."""
     members = dict(known)
     members[REST] = Kind(members, absence)
@@ -122,7 +122,7 @@ def _open(absence: Absence, known: Mapping[str, Kind] = EXACT.members) -> Kind:
 
 
 _META = Kind({}, {REST: (ANY,), "io.modelcontextprotocol/subscriptionId": ()})
-_OFFERED = _open({REST: (ANY, False, None)})  # to the host, who need not use it
+_OFFERED = _open_kind({REST: (ANY, False, None)})  # to the host, who need not use it
 _JSON_SCHEMA = {"required": ([],), "$schema": ("https://json-schema.org/draft/2020-12/schema",)}
 _PROPERTIES = Kind({REST: Kind({}, _JSON_SCHEMA)})
 _SCHEMA = Kind({"properties": _PROPERTIES}, _JSON_SCHEMA)
@@ -174,9 +174,9 @@ _MCP = Kind(
 
 _NULL: Absence = {REST: (None,), "_meta": ({}, None)}
 _AS_IT_IS = {"_meta": _META, "rawInput": EXACT, "rawOutput": EXACT, "requestedSchema": _SCHEMA}
-_ITEM = _open(_NULL, _AS_IT_IS)
+_ITEM = _open_kind(_NULL, _AS_IT_IS)
 _OFF: Absence = {"fs": ({},), "auth": ({},)}
-_CLIENT = _open({REST: (False, None), **_OFF, "_meta": ({}, None)}, {"_meta": _META})
+_CLIENT = _open_kind({REST: (False, None), **_OFF, "_meta": ({}, None)}, {"_meta": _META})
 _OFFERS = ("auth", "mcpCapabilities", "promptCapabilities", "sessionCapabilities")
 _AGENT = Kind(_OFFERED.members, {**_OFFERED.absence, **dict.fromkeys(_OFFERS, (ANY, {}))})
 _INITIALIZED: Absence = {
@@ -200,7 +200,7 @@ _KINDS = {
     TOOLS: _MCP,
     "acp": _TO_CLIENT,
     AGENT: _TO_AGENT,
-    "abp": _open({"_meta": (ANY,)}),
+    "abp": _open_kind({"_meta": (ANY,)}),
 }
 
 
@@ -269,7 +269,7 @@ class Match:
             for place, (one, other) in enumerate(zip(expected, got, strict=True)):
                 yield from self.compare(one, other, f"{path}[{place}]", kind)
         elif not json_equal(expected, got):
-            yield Difference(path, _describe(expected, got))
+            yield Difference(path, _describe_difference(expected, got))
 
     def _compare_text(self, expected: str, got: JsonValue, path: str) -> Iterator[Difference]:
         word = alone(expected)
@@ -279,7 +279,7 @@ class Match:
         if found is None and isinstance(got, str):
             found = names_in_text(parts(expected), got, self.names)
         if found is None:
-            yield Difference(path, _describe(expected, got))
+            yield Difference(path, _describe_difference(expected, got))
         for name, value in (found or {}).items():
             if (words := self._learn(name, value)) is not None:
                 yield Difference(path, words)
@@ -440,7 +440,7 @@ def _word_end(
 # --- words for what differs ---
 
 
-def _describe(expected: JsonValue, got: JsonValue) -> str:
+def _describe_difference(expected: JsonValue, got: JsonValue) -> str:
     """Describe a difference; long texts are shown from where they part."""
     if isinstance(expected, str) and isinstance(got, str) and len(expected) > MAX_EXCERPT:
         pairs = zip(f"{expected}\0", got, strict=False)

@@ -48,7 +48,7 @@ class Parties:
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept stand-ins until cancelled."""
-        await _attend(listener, PartyConnection, self._read)
+        await _attend(listener, PartyConnection, self._read_stand_in)
 
     async def serve_model(self, listener: socket.socket) -> None:
         """Answer as the model's API until cancelled."""
@@ -61,17 +61,17 @@ class Parties:
         command, environment = self.agent_server.command(entry.line)
         with as_mismatch("the server that the bridge gives its agent cannot be launched"):
             async with spawn(command, env=environment, cwd=folder) as child:
-                self._add(entry.party, PartyConnection(child.stdin))
+                self._add_connection(entry.party, PartyConnection(child.stdin))
                 task_status.started()
-                await self.inbox.read(entry.party, self.inbox.lines(child.stdout.receive))
+                await self.inbox.read_party(entry.party, self.inbox.lines(child.stdout.receive))
 
-    async def send(self, party: str, data: bytes, patience: float) -> None:
+    async def send_to(self, party: str, data: bytes, patience: float) -> None:
         """Send `data` for a party, giving up after `patience` seconds."""
         with suppress(OSError), anyio.move_on_after(patience):
             if party in self:
                 await self._connections[party].send(data)
 
-    def close(self, party: str) -> None:
+    def close_party(self, party: str) -> None:
         if party in self:
             self._connections.pop(party).close()
 
@@ -79,7 +79,7 @@ class Parties:
         lines = self.inbox.lines(connection.receive)
         await self._hear(MODEL, lines, connection)
 
-    async def _read(self, connection: PartyConnection) -> None:
+    async def _read_stand_in(self, connection: PartyConnection) -> None:
         """Read what the bridge sends to a stand-in, whose first line names its party."""
         lines = self.inbox.lines(connection.receive)
         party = (await anext(lines, b"")).decode(errors="replace")
@@ -99,13 +99,13 @@ class Parties:
             raise ReplayMismatchError(
                 f"the bridge started the {party} again, while it was still running"
             )
-        self.close(party)
-        self._add(party, connection)
+        self.close_party(party)
+        self._add_connection(party, connection)
         self._reading.add(party)
-        await self.inbox.read(party, lines)
+        await self.inbox.read_party(party, lines)
         self._reading.discard(party)
 
-    def _add(self, party: str, connection: PartyConnection) -> None:
+    def _add_connection(self, party: str, connection: PartyConnection) -> None:
         self._connections[party] = connection
         self.listening.add(party)
 

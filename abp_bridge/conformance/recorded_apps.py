@@ -45,10 +45,10 @@ class _Pipe:
         self._serial = 0
         self.close = partial(recorder.on_close, BRIDGE, party)
 
-    def write(self, **message: JsonValue) -> None:
+    def record_sent(self, **message: JsonValue) -> None:
         self._write(BRIDGE, self._party, {"jsonrpc": "2.0", **message})
 
-    def read(self, **message: JsonValue) -> None:
+    def record_received(self, **message: JsonValue) -> None:
         self._write(self._party, BRIDGE, {"jsonrpc": "2.0", **message})
 
     def request(self, method: str, params: JsonObject) -> str:
@@ -58,7 +58,7 @@ class _Pipe:
         message: JsonObject = {"id": id, "method": method, "params": params}
         if method == "initialize":  # it can be read as an envelope too, as on a pipe
             message = {**message, **to_envelope(message, time.time())}
-        self.write(**message)
+        self.record_sent(**message)
         return id
 
 
@@ -87,9 +87,9 @@ class RecordedApp:
                     "protocolVersion": opened.version,
                     "capabilities": capabilities,
                 }
-                self._pipe.read(id=id, result=result)
+                self._pipe.record_received(id=id, result=result)
                 id = self._pipe.request("capabilities/list", {})
-                self._pipe.read(id=id, result=capabilities)
+                self._pipe.record_received(id=id, result=capabilities)
                 yield opened
         finally:
             self._pipe.close()
@@ -97,19 +97,19 @@ class RecordedApp:
     async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         id = self._pipe.request("capabilities/call", abp.call_params(capability, params, call))
         result = await self._app.call_capability(capability, params, call)
-        self._pipe.read(id=id, result=_encode_result(result))
+        self._pipe.record_received(id=id, result=_encode_result(result))
         return result
 
     async def cancel_call(self, call: str, reason: str) -> None:
         id = self._pipe.request("capabilities/cancel", {"callId": call, "reason": reason})
         await self._app.cancel_call(call, reason)
-        self._pipe.read(id=id, result={})
+        self._pipe.record_received(id=id, result={})
 
     async def capabilities(self) -> CapabilityList:
         """The app's current capabilities, recorded too."""
         id = self._pipe.request("capabilities/list", {})
         listed = await self._app.capabilities()
-        self._pipe.read(id=id, result=_encode_capabilities(listed))
+        self._pipe.record_received(id=id, result=_encode_capabilities(listed))
         return listed
 
 
@@ -134,13 +134,13 @@ class _RecordedListener:
             params["timeout"] = round(context.timeout * 1000)
         if context.call is not None:
             params["operationId"] = context.call
-        self._pipe.read(id=id, method=method, params=params)
+        self._pipe.record_received(id=id, method=method, params=params)
         answer = await self._listener.elicit(question, context)
-        self._pipe.write(id=id, result=abp.encode_answer(question, answer))
+        self._pipe.record_sent(id=id, result=abp.encode_answer(question, answer))
         return answer
 
     def on_notice(self, notice: Notice) -> None:
-        self._pipe.read(method=notice.name, params=dict(notice.data))
+        self._pipe.record_received(method=notice.name, params=dict(notice.data))
         self._listener.on_notice(notice)
 
     def on_progress(self, progress: Progress) -> None:
@@ -155,7 +155,7 @@ class _RecordedListener:
             "estimatedRemaining": left,
         }
         given = {name: value for name, value in params.items() if value not in (None, "")}
-        self._pipe.read(method=abp.PROGRESS, params=given)
+        self._pipe.record_received(method=abp.PROGRESS, params=given)
         self._listener.on_progress(progress)
 
 

@@ -196,12 +196,12 @@ class Recorder:
         try:
             yield
         except RedactorFullError:
-            self._end(TOO_MANY, written=f"{TOO_MANY}; what came after is not here")
+            self._stop(TOO_MANY, written=f"{TOO_MANY}; what came after is not here")
         except OSError as problem:
-            self._end(str(problem))
+            self._stop(str(problem))
         except Exception as problem:
             logger.exception("a recording met something that it cannot write down")
-            self._end(f"it met something that it cannot write down ({type(problem).__name__})")
+            self._stop(f"it met something that it cannot write down ({type(problem).__name__})")
 
     # --- the file ---
 
@@ -244,13 +244,13 @@ class Recorder:
         data = line.encode(errors="replace")
         if self._size + len(data) > MAX_FILE:
             reason = f"it has {MAX_FILE} bytes; what came after is not here"
-            self._end(f"it has reached {MAX_FILE} bytes", written=reason)
+            self._stop(f"it has reached {MAX_FILE} bytes", written=reason)
             return
         self._size += len(data)
         if os.write(self._file, data) < len(data):
             raise OSError("the disk is full")
 
-    def _end(self, reason: str, *, written: str = "") -> None:
+    def _stop(self, reason: str, *, written: str = "") -> None:
         """Write the reason to the file, if possible, and tell the user."""
         self._ended = True
         if self._file is not None:

@@ -83,7 +83,7 @@ class Redactor:
                 raise RedactorFullError
             self._secrets.add(text)
             self._numbers.update(_numbers(text))
-            self._known.add(text, SECRET)
+            self._known.add_text(text, SECRET)
 
     def clean(self, value: JsonValue) -> JsonValue:
         """Return `value` redacted, and learn the secrets in it. Raises RedactorFullError."""
@@ -107,7 +107,7 @@ class Redactor:
         """Hide a long key wherever it appears, and other unusual values where they appear alone."""
         instead, size, is_key = f"[env {name}]", len(value), holds_secret(name)
         if is_key and size >= LONG:
-            self._known.add(value, instead)
+            self._known.add_text(value, instead)
         elif (is_key and size >= SHORT and not value.isalpha()) or (
             LONG <= size <= MAX_SETTING and not _ORDINARY.fullmatch(value)
         ):
@@ -127,7 +127,7 @@ class Redactor:
             return self._text(value, depth)
         if isinstance(value, Mapping):
             return with_distinct_names(
-                (self._name(name), self._member(value, name, depth, around)) for name in value
+                (self._clean_name(name), self._member(value, name, depth, around)) for name in value
             )
         if isinstance(value, list):
             return [
@@ -157,7 +157,7 @@ class Redactor:
 
     # --- texts ---
 
-    def _name(self, name: str) -> str:
+    def _clean_name(self, name: str) -> str:
         if len(name) > MAX_TEXT:
             return _cut(name)
         return name if name in KEPT else self._present.replace(name)

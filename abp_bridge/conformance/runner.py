@@ -120,7 +120,7 @@ class Runner:
             tasks.start_soon(self._parties.serve, listener)
             if workspace.model is not None:
                 tasks.start_soon(self._parties.serve_model, workspace.model)
-            tasks.start_soon(self._inbox.read, HOST, self._inbox.lines(child.stdout.receive))
+            tasks.start_soon(self._inbox.read_party, HOST, self._inbox.lines(child.stdout.receive))
             if workspace.terminal is not None:
                 tasks.start_soon(self._inbox.watch, workspace.terminal.watch())
             await self._converse(child, tasks)
@@ -132,16 +132,16 @@ class Runner:
     async def _converse(self, child: Child, tasks: TaskGroup) -> None:
         expectations = self._expectations
         while True:
-            await self._send(expectations.take_next(), tasks)
+            await self._send_lines(expectations.take_next(), tasks)
             if expectations.is_over:
                 return
             self._look_at_terminal()
             if expectations.awaited:
                 limit = self._patience if self._has_spoken else max(self._patience, FIRST_LINE)
                 reason = f"nothing came within {self._patience:g} s"
-                await self._receive(limit, reason, child)
+                await self._receive_item(limit, reason, child)
 
-    async def _receive(self, limit: float, reason: str, child: Child) -> None:
+    async def _receive_item(self, limit: float, reason: str, child: Child) -> None:
         """Wait `limit` seconds for the bridge's next item."""
         try:
             with anyio.fail_after(limit):
@@ -184,7 +184,7 @@ class Runner:
 
     # --- what the fixture says and does ---
 
-    async def _send(self, taken: Sequence[tuple[Entry, JsonValue]], tasks: TaskGroup) -> None:
+    async def _send_lines(self, taken: Sequence[tuple[Entry, JsonValue]], tasks: TaskGroup) -> None:
         """Send each line for its party; lines that belong together are sent together."""
         for (_, kind), group in groupby(taken, lambda pair: (pair[0].party, pair[0].kind)):
             lines = list(group)
@@ -212,10 +212,10 @@ class Runner:
                 f"the {entry.party} is to speak here, and the bridge has not started it", entry.line
             )
         if entry.kind == "closed":
-            self._parties.close(entry.party)
+            self._parties.close_party(entry.party)
         else:
             self._check_harmless(entry, data)
-            await self._parties.send(entry.party, data, self._patience)
+            await self._parties.send_to(entry.party, data, self._patience)
 
     def _check_harmless(self, entry: Entry, data: bytes) -> None:
         for line in data.split(b"\n"):
@@ -278,9 +278,9 @@ class Runner:
         """
         with anyio.move_on_after(LAST_LINES):
             while True:
-                await self._receive(EXIT_TIMEOUT, "", child)
+                await self._receive_item(EXIT_TIMEOUT, "", child)
         self._is_draining = True
-        self._parties.close(HOST)
+        self._parties.close_party(HOST)
         tasks.start_soon(self._report_exit, child)
         with anyio.move_on_after(EXIT_TIMEOUT) as waiting:
             await self._drain_until({(HOST, "closed"), (HOST, "ended")})
@@ -309,7 +309,7 @@ class Runner:
             awaited.discard((party, kind))
             if kind == "closed":
                 self._parties.listening.discard(party)
-                self._parties.close(party)
+                self._parties.close_party(party)
             elif kind not in ("message", "raw"):
                 continue
             elif party == HOST:
@@ -331,7 +331,7 @@ class Runner:
         self._sent_once.add((party, str(said)))
         reply = goodbye_reply(value)
         if reply is not None and party in self._parties:
-            await self._parties.send(party, json.dumps(reply).encode() + b"\n", self._patience)
+            await self._parties.send_to(party, json.dumps(reply).encode() + b"\n", self._patience)
 
     def _check_nothing_left(self) -> None:
         """Refuse messages and screens that the fixture does not have."""

@@ -84,7 +84,7 @@ def _arrow(entry: Entry, requests: Requests, half: int, *, many: bool, full: boo
     """Draw one message: an arrow with its name, and its content below."""
     left = entry.party in (HOST, PERSON)
     who = f"{entry.party}: " if entry.party == PERSON or (many and not left) else ""
-    name, detail = _name(entry, requests)
+    name, detail = _name_message(entry, requests)
     to_the_right = entry.ours != left
     title, *more = _cut(who + name, half - 6)
     line = "─" * max(2, half - _columns(title) - 3)
@@ -107,7 +107,7 @@ _KINDS: Mapping[str, Callable[[JsonObject], Named]] = {
 }
 
 
-def _name(entry: Entry, requests: Requests) -> Named:
+def _name_message(entry: Entry, requests: Requests) -> Named:
     if entry.kind in _KINDS:
         return _KINDS[entry.kind](entry.members)
     if not isinstance(entry.value, Mapping):
@@ -121,7 +121,7 @@ def _name(entry: Entry, requests: Requests) -> Named:
     if is_response(message) and not is_plain:
         request = requests.get((entry.party, not entry.ours, str(message.get("id"))), {})
         return _response(message, request)
-    return _describe(message)
+    return _describe_message(message)
 
 
 def _response(message: JsonObject, request: JsonObject) -> Named:
@@ -141,7 +141,7 @@ def _response(message: JsonObject, request: JsonObject) -> Named:
     return f"result of {words}", _dump(message.get("result"))
 
 
-def _describe(message: JsonObject) -> Named:
+def _describe_message(message: JsonObject) -> Named:
     """Describe a request, a notification or a model API's message."""
     method = label(_first(message, ("method", "type", "http", "status")), 80) or "?"
     rest = {name: each for name, each in message.items() if name not in ("type", "jsonrpc")}

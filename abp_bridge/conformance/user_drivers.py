@@ -76,7 +76,7 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         raise ValueError(f"its link leads to no form, but to: {page.shown}")
     if missing := [words for words in reads if words not in page.words]:
         raise ValueError(f"there is nothing of {missing[0]!r} on it, but: {page.shown}")
-    while len(values) > len(page.controls) and (add := page.add):
+    while len(values) > len(page.controls) and (add := page.more_button):
         page = browser.submit(page, page.fields([], add))
     page = browser.submit(page, page.fields(values, press))
     for _ in range(MAX_SUMMARIES):
@@ -236,7 +236,7 @@ class _Page(HTMLParser):
         return found
 
     @property
-    def add(self) -> str:
+    def more_button(self) -> str:
         """Return what the button for another list entry sends, or empty."""
         return next(
             (
@@ -280,9 +280,9 @@ class _Page(HTMLParser):
         elif tag == "span" and "class" in attributes:
             self._reading = None  # what is said of an option is not its name
         elif self._in_form and tag in _CONTROLS:
-            self._add(tag, attributes)
+            self._add_item(tag, attributes)
 
-    def _add(self, tag: str, attributes: Mapping[str, str]) -> None:
+    def _add_item(self, tag: str, attributes: Mapping[str, str]) -> None:
         select = self._items[-1].name if tag == "option" and self._items else ""
         name = select or attributes.get("name", "")
         kind = attributes.get("type", "text") if tag == "input" else tag
@@ -426,7 +426,7 @@ class QuestionsClient:
         self._headers = {"Authorization": f"Bearer {password}", "Content-Type": "application/json"}
         self._is_closed = False
 
-    def close(self) -> None:
+    def stop_connecting(self) -> None:
         """Stop trying to connect."""
         self._is_closed = True
 

@@ -264,7 +264,7 @@ class Workspace:
             self.page_port = _find_page_port() if self._fills_in else None
             if PORT in words:
                 questions = QuestionsClient(free_port(), self._head.env.get(_PASSWORD, ""))
-                ends.callback(questions.close)
+                ends.callback(questions.stop_connecting)
                 self._stands[PORT] = str(questions.port)
             if is_api(model_of(self._head)):
                 self.model = listen_as_model()

@@ -123,7 +123,7 @@ def put_in_items(
         value: What to put there.
     """
     text = _text(line)
-    start = _find(text, path)
+    start = _find_value(text, path)
     if start is None or not text.startswith("[", start):
         return line
     parts, done = list[str](), 0
@@ -141,7 +141,7 @@ def append_item(line: bytes, path: Sequence[str], value: JsonValue) -> bytes:
     Something else there stays as it is.
     """
     text = _text(line)
-    start = _find(text, path)
+    start = _find_value(text, path)
     if start is None or text.startswith("null", start):
         return put_member(line, path, [value])
     if not text.startswith("[", start):
@@ -160,7 +160,7 @@ def cut_member(line: bytes, path: Sequence[str]) -> tuple[bytes, str]:
     """
     text, found = _text(line), ""
     *way, name = path
-    while (at := _find(text, way)) is not None and text.startswith("{", at):
+    while (at := _find_value(text, way)) is not None and text.startswith("{", at):
         if (start := _members(text, at).get(name)) is None:
             break
         end = _DECODER.raw_decode(text, start)[1]
@@ -179,7 +179,7 @@ def _without(text: str, at: int, start: int, end: int) -> str:
     return text[:begin] + text[end:]
 
 
-def _find(text: str, path: Sequence[str]) -> int | None:
+def _find_value(text: str, path: Sequence[str]) -> int | None:
     """Where the value at `path` begins."""
     at: int | None = _skip(text, 0)
     for name in path:

@@ -55,7 +55,7 @@ class Carrier:
     _draining: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _ended: Side | None = None
 
-    async def run(self, tasks: TaskGroup) -> Side:
+    async def carry_both(self, tasks: TaskGroup) -> Side:
         """Carry lines until one side ends: which. What the program still says after the host has
         ended is passed on, for at most `DRAIN` seconds.
         """

@@ -239,8 +239,8 @@ class JsonRpcConnection:
         """
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write, tasks.cancel_scope)
-                await self._read()
+                tasks.start_soon(self._write_outbox, tasks.cancel_scope)
+                await self._read_stream()
                 with anyio.move_on_after(0 if self._broken else FAREWELL):
                     await self.sent()
                 tasks.cancel_scope.cancel()
@@ -310,7 +310,7 @@ class JsonRpcConnection:
             del self._waiting[id]
             if waiter.response is None:
                 self._protocol.forget(id)
-                self._cancel(id, reason)
+                self._drop_request(id, reason)
         if waiter.response is None:
             raise ConnectionClosedError(method)
         seconds = max(0.0, waiter.answered - waiter.sent)
@@ -391,11 +391,11 @@ class JsonRpcConnection:
         """Returns when everything that was to be said is written."""
         await self._until(0)
 
-    async def _read(self) -> None:
-        while await self._reader.deliver(self._receive):
+    async def _read_stream(self) -> None:
+        while await self._reader.deliver(self._handle_bytes):
             await self._until(MAX_OUTBOX)
 
-    def _receive(self, data: bytes) -> bool:
+    def _handle_bytes(self, data: bytes) -> bool:
         """Act on what came; whether more can be taken before what waits is written."""
         came = self._reader.arrived()
         self.arrived = came if self._unfinished is None else self._unfinished
@@ -423,7 +423,7 @@ class JsonRpcConnection:
                 self._enqueue(self._new_key("rejected"), event.reply)
             self._on_protocol_error(event)
 
-    def _cancel(self, id: Id, reason: str) -> None:
+    def _drop_request(self, id: Id, reason: str) -> None:
         unsent = self._outbox.pop(_Key("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
@@ -547,7 +547,7 @@ class JsonRpcConnection:
             self._leaving(self._reader.peer_time())
             self._leaving = None
 
-    async def _write(self, scope: anyio.CancelScope) -> None:
+    async def _write_outbox(self, scope: anyio.CancelScope) -> None:
         try:
             while True:
                 await self._work.wait()

@@ -71,7 +71,7 @@ class SharedWriter:
             memoryview(b""),
         )  # the other gave up in the middle of a line: it ends here
         for part in (unsent, memoryview(data)):
-            await self._write(part)
+            await self._write_rest(part)
         self._in_line = not data.endswith(b"\n")
         self._line_ended.set()
 
@@ -79,7 +79,7 @@ class SharedWriter:
         """`forward` lines where who spoke before may have left one unfinished."""
         await self.forward(b"\n" * self._in_line + lines)
 
-    async def _write(self, left: memoryview) -> None:
+    async def _write_rest(self, left: memoryview) -> None:
         while left:
             written = self._sink.write_nowait(left)
             self.forwarded += written

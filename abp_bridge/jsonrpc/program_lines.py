@@ -59,7 +59,7 @@ class MessageReader:
         """Return the next message with object `params`; None at the end or at an endless line."""
         while True:
             while self._lines:
-                if (message := self._read(self._lines.popleft())) is not None:
+                if (message := self._parse_line(self._lines.popleft())) is not None:
                     return message
             if len(self._rest) > MAX_LINE:
                 self._on_malformed(f"it has more than {MAX_LINE} bytes")
@@ -72,7 +72,7 @@ class MessageReader:
                 self._lines.append(bytes(self._rest))
                 self._rest = bytearray(line)
 
-    def _read(self, line: bytes) -> dict[str, JsonValue] | None:
+    def _parse_line(self, line: bytes) -> dict[str, JsonValue] | None:
         if not line.strip():
             return None
         try:

@@ -92,7 +92,7 @@ class _Batch:
         self.open = 0
         self.lines: list[bytes] = []
 
-    def answer(self, line: bytes) -> bytes:
+    def add_answer(self, line: bytes) -> bytes:
         """One of its requests is through: what is to be written now."""
         self.open -= 1
         self.lines += [line] if line else []
@@ -163,7 +163,7 @@ class JsonRpcProtocol:
                 events.append(self._too_long(*self._throw_away(line)))
                 self._oversized = None
             elif line.strip():
-                events += self._read(line)
+                events += self._parse_line(line)
         del self._buffer[:start]
         self._searched = len(self._buffer)
         if self._oversized is not None or len(self._buffer) > self._max_line:
@@ -184,11 +184,11 @@ class JsonRpcProtocol:
         self._serial += 1
         id = f"{self._prefix}{self._serial}"
         self._asked.add(id)
-        return id, self._write({"id": id, "method": method, "params": params})
+        return id, self._encode({"id": id, "method": method, "params": params})
 
     def notify(self, method: str, params: JsonValue = None) -> bytes:
         """The bytes of a notification of ours; without `params` where they are None."""
-        return self._write(
+        return self._encode(
             {"method": method} if params is None else {"method": method, "params": params}
         )
 
@@ -197,7 +197,7 @@ class JsonRpcProtocol:
 
         Raises LocalProtocolError if the request was answered already or never received.
         """
-        return self._answer(id, self._write({"id": id, "result": result}))
+        return self._encode_answer(id, self._encode({"id": id, "result": result}))
 
     def respond_error(self, id: Id, code: int, message: str, data: JsonValue = None) -> bytes:
         """The error of a request of theirs; as `respond` otherwise."""
@@ -206,11 +206,11 @@ class JsonRpcProtocol:
 
     def forward_error(self, id: Id, error: JsonObject) -> bytes:
         """Somebody else's error object as that of a request of theirs; as `respond` otherwise."""
-        return self._answer(id, self._write({"id": id, "error": error}))
+        return self._encode_answer(id, self._encode({"id": id, "error": error}))
 
     def discard_request(self, id: Id) -> bytes:
         """Drop a request that the peer cancelled; return the rest of its batch if complete."""
-        return self._answer(id, b"")
+        return self._encode_answer(id, b"")
 
     def forget(self, id: Id) -> None:
         """Stop waiting for the response to `id`; a later one is an `UnmatchedResponse`."""
@@ -220,14 +220,14 @@ class JsonRpcProtocol:
         """Whether a request of theirs with this id waits for our answer."""
         return is_id(id) and id in self._asking
 
-    def _answer(self, id: Id, line: bytes) -> bytes:
+    def _encode_answer(self, id: Id, line: bytes) -> bytes:
         if id not in self._asking:
             raise LocalProtocolError(f"request {id!r} does not wait for an answer")
         self._asking.discard(id)
         batch = self._batches.pop(id, None)
-        return line if batch is None else batch.answer(line)
+        return line if batch is None else batch.add_answer(line)
 
-    def _read(self, line: bytes) -> list[IncomingMessage]:
+    def _parse_line(self, line: bytes) -> list[IncomingMessage]:
         try:
             message = parse_json(line)
         except ValueError as problem:
@@ -353,10 +353,10 @@ class JsonRpcProtocol:
         if not is_id(id) or id in self._asking:
             id = None
         return InvalidMessage(
-            reason, self._write({"id": id, "error": {"code": code, "message": reason}})
+            reason, self._encode({"id": id, "error": {"code": code, "message": reason}})
         )
 
-    def _write(self, message: dict[str, JsonValue]) -> bytes:
+    def _encode(self, message: dict[str, JsonValue]) -> bytes:
         exact = self.exact_results and "method" not in message
         message = {"jsonrpc": "2.0", **message}
         message = message if self.outward is None else self.outward(message)

@@ -61,15 +61,15 @@ class Stderr:
 
     def flush(self) -> None:
         """Write what can be written at once, and how much was lost after it."""
-        self._write(self._waiting)
+        self._write_line(self._waiting)
         if self._lost and not self._waiting:
             notice = bytearray(f"abp-bridge: {self._loss()}\n", "ascii")
             length = len(notice)
-            self._write(notice)
+            self._write_line(notice)
             if len(notice) < length:
                 self._waiting, self._lost = notice, 0
 
-    async def run(self) -> None:
+    async def copy_lines(self) -> None:
         """Write on as it is read, until cancelled or closed."""
         try:
             with self._running:
@@ -80,7 +80,7 @@ class Stderr:
         finally:
             self._stopped.set()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Write what is read within `LAST_WORDS` seconds, report the loss and end `run`."""
         self._running.cancel()
         with anyio.CancelScope(shield=True):
@@ -97,7 +97,7 @@ class Stderr:
             await anyio.wait_writable(2)
             self.flush()
 
-    def _write(self, data: bytearray) -> None:
+    def _write_line(self, data: bytearray) -> None:
         try:
             with open_nonblocking(2) as ours:
                 while data and select.select([], [ours], [], 0)[1]:

@@ -147,7 +147,7 @@ class StreamReader(ByteReader):
     def close(self) -> None:
         """Give the descriptor back. Whoever waits receives the end. Idempotent."""
         self._unwatch()
-        self._fd = _close(self._fd)
+        self._fd = _close_fd(self._fd)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -209,7 +209,7 @@ class StreamWriter(ByteWriter):
                 os.set_blocking(
                     self._fd, self._blocking
                 )  # the setting belongs to the open file, which others may share
-        self._fd = _close(self._fd)
+        self._fd = _close_fd(self._fd)
 
 
 def take_over_stdio() -> tuple[StreamReader, StreamWriter]:
@@ -250,7 +250,7 @@ def can_poll(fd: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
-def _close(fd: int) -> int:
+def _close_fd(fd: int) -> int:
     """Close once: a number that was closed may already be somebody else's."""
     if fd >= 0:
         with contextlib.suppress(OSError):

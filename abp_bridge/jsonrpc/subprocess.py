@@ -120,7 +120,7 @@ async def spawn(
         raise _missing_program(command[0])
     async with _guardian() as tell:
         given = child_environment() if env is None else env
-        child = await _start(command, given, cwd, overhear)
+        child = await _start_child(command, given, cwd, overhear)
         tell(f"{child.process.pid}\n")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.listen)
@@ -128,7 +128,7 @@ async def spawn(
                 yield child
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _end(child)
+                    await _end_child(child)
                 tasks.cancel_scope.cancel()
                 # Else a wait for its end would be cancelled too, and what went wrong be lost.
                 with anyio.CancelScope(shield=True):
@@ -144,7 +144,7 @@ def _missing_program(program: str) -> OSError:
     return FileNotFoundError(f"there is no program {name!r} on this machine's PATH")
 
 
-async def _start(
+async def _start_child(
     command: Sequence[str],
     env: Mapping[str, str],
     cwd: str | None,
@@ -200,7 +200,7 @@ async def _guardian() -> AsyncIterator[Callable[[str], None]]:
             await process.aclose()
 
 
-async def _end(child: Child) -> None:
+async def _end_child(child: Child) -> None:
     child.stdin.close()
     with anyio.move_on_after(GRACE):
         await child.process.wait()

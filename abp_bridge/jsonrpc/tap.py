@@ -48,7 +48,7 @@ class _Lines:
             self._begun.append(part[: MAX_HEARD_LINE - self._size])
         self._size += len(part)
 
-    def end(self) -> None:
+    def end_line(self) -> None:
         if not self._ended:
             self._ended = True
             if self._size:
@@ -65,7 +65,7 @@ class _Source(WrappedReader):
         if data:
             self._lines.pass_by(data)
         else:
-            self._lines.end()
+            self._lines.end_line()
 
 
 class _Sink(ByteWriter):
@@ -83,5 +83,5 @@ class _Sink(ByteWriter):
         await self._sink.writable()
 
     def close(self) -> None:
-        self._lines.end()
+        self._lines.end_line()
         self._sink.close()

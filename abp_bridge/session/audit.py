@@ -43,7 +43,7 @@ class AuditLog:
     def __init__(self, path: str) -> None:
         try:
             self._key = _read_key(f"{path}.key")
-            self._file = _open(path, os.O_APPEND)
+            self._file = _open_file(path, os.O_APPEND)
             self._torn = _is_torn(self._file)
         except (OSError, ValueError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else problem
@@ -59,12 +59,12 @@ class AuditLog:
             elif isinstance(event, InputResolvedEvent):
                 now = time.time()
                 times = (asked.pop(event.question.id, now), now)
-                line = json.dumps(self._describe(event, times)) + "\n"
-                self._write(line.encode(), event.question)
+                line = json.dumps(self._line_of(event, times)) + "\n"
+                self._append(line.encode(), event.question)
 
         return observe
 
-    def _write(self, line: bytes, question: Question) -> None:
+    def _append(self, line: bytes, question: Question) -> None:
         """Append a line; first complete one that was cut."""
         rest = b"\n" * self._torn + line
         try:
@@ -80,7 +80,7 @@ class AuditLog:
                 problem.strerror,
             )
 
-    def _describe(self, event: InputResolvedEvent, times: tuple[float, float]) -> JsonObject:
+    def _line_of(self, event: InputResolvedEvent, times: tuple[float, float]) -> JsonObject:
         question, answer, context = event.question, event.answer, event.context
         outcome = server_outcome(question, answer)
         asked, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in times)
@@ -104,7 +104,7 @@ class AuditLog:
         return {**described, "answer": answer_digest(self._key, answer.content)}
 
 
-def _open(path: str, flags: int) -> int:
+def _open_file(path: str, flags: int) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, _PRIVATE)
     os.fchmod(descriptor, _PRIVATE)  # also where it was there before
     return descriptor
@@ -118,7 +118,7 @@ def _is_torn(descriptor: int) -> bool:
 def _read_key(path: str) -> bytes:
     """Read the key, or create it; of two created at once the first counts."""
     made = f"{path}.{os.getpid()}"
-    descriptor = _open(made, os.O_EXCL)
+    descriptor = _open_file(made, os.O_EXCL)
     try:
         os.write(descriptor, os.urandom(DIGEST_KEY_LENGTH).hex().encode() + b"\n")
         os.link(made, path)

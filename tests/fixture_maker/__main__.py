@@ -13,7 +13,7 @@ from typing import Any
 from support.paths import FIXTURES
 
 from abp_bridge.conformance.fixture import reduce
-from abp_bridge.conformance.format import PERSON, Entry, lines, read
+from abp_bridge.conformance.format import PERSON, Entry, lines, parse_recordings
 
 from .cases import Case, cases
 from .host import Bridge
@@ -28,7 +28,7 @@ def make(case: Case) -> str:
     """The text of one fixture."""
     with tempfile.TemporaryDirectory(prefix="abp-fixture-") as folder:
         bridge = Bridge(case, Path(folder))
-        recording = read(bridge.play())[-1]
+        recording = parse_recordings(bridge.play())[-1]
     model = ("--sampling", bridge.model) if bridge.model else ()
     whole = replace(recording, entries=tuple(bridge.beside.merged(recording.entries)))
     fixture = reduce(whole, case.shows, looking=case.lists)

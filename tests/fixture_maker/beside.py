@@ -168,7 +168,7 @@ class AtProgram(Nobody):
         return [request, Entry("message", said, BRIDGE, PERSON)]
 
     def close(self) -> None:
-        self._client.close()
+        self._client.stop_connecting()
         super().close()
 
 

@@ -26,7 +26,7 @@ from support.harness import Wire
 from support.puppets import trip
 
 from abp_bridge.conformance.format import Recording
-from abp_bridge.conformance.format import read as read_trace
+from abp_bridge.conformance.format import parse_recordings as read_trace
 
 from .model import Model
 

@@ -29,7 +29,7 @@ from support.paths import FIXTURES, ROOT
 from support.terminal import Pane
 
 from abp_bridge.conformance.fixture import reduce
-from abp_bridge.conformance.format import HOST, Entry, Recording, lines, read
+from abp_bridge.conformance.format import HOST, Entry, Recording, lines, parse_recordings
 from abp_bridge.core.json_value import walk
 from abp_bridge.core.matrix import QuestionShape
 
@@ -604,7 +604,7 @@ def _said(text: str) -> Json:
     wait for each other spoke first is no part of that, nor how somebody calls a request, a session
     or a call (names count by when they are first said), nor when it was.
     """
-    (fixture,) = read(text)
+    (fixture,) = parse_recordings(text)
     counts: defaultdict[str, int] = defaultdict(int)
     names: dict[tuple[str, Json], str] = {}
     for entry in sorted((each for each in fixture.entries if not each.ours), key=_way):

@@ -17,7 +17,7 @@ from support.apps.differing import CHANGES, DIFFERENCES
 from support.harness import run
 from support.paths import APPS, FIXTURES
 
-from abp_bridge.conformance.format import HOST, read
+from abp_bridge.conformance.format import HOST, parse_recordings
 from abp_bridge.conformance.match import Kind, kind_of, match
 
 Json = Any
@@ -35,7 +35,7 @@ def said() -> dict[Path, tuple[str, list[Json]]]:
     """Of each fixture: the protocol of its host, and what it has the bridge say to it."""
     found = {}
     for path in sorted(FIXTURES.rglob("*.jsonl")):
-        (recording,) = read(path.read_text())
+        (recording,) = parse_recordings(path.read_text())
         ours = (each for each in recording.entries if each.ours and each.party == HOST)
         messages = [each.value for each in ours if each.kind == "message"]
         found[path] = recording.head.host, [each for each in messages if isinstance(each, dict)]

@@ -20,7 +20,7 @@ from support.notification_matrix import HINTS, NOTIFICATION_MATRIX, Hint, Trigge
 from support.paths import FIXTURES
 
 from abp_bridge.cli.matrix import WITHOUT
-from abp_bridge.conformance.format import Entry, Recording, is_request, read
+from abp_bridge.conformance.format import Entry, Recording, is_request, parse_recordings
 from abp_bridge.core.matrix import (
     MATRIX,
     NOBODY,
@@ -452,7 +452,7 @@ class Claim:
 
 @cache
 def _fixture(path: Path) -> Recording:
-    (found,) = read(path.read_text())
+    (found,) = parse_recordings(path.read_text())
     return found
 
 
@@ -975,7 +975,7 @@ def test_each_fixture_has_the_conversation_that_makes_it() -> None:
 @pytest.mark.parametrize("recorded", RECORDINGS, ids=lambda recorded: recorded.name)
 def test_what_a_real_host_did_names_the_host_as_it_is_recorded_today(recorded: Recorded) -> None:
     """Whoever pins another version records again: `make hosts ARGS=--record`."""
-    (fixture,) = read(recorded.path.read_text())
+    (fixture,) = parse_recordings(recorded.path.read_text())
     assert fixture.head.shows == recorded.shows
     assert {proof["host"] for proof in fixture.head.proves} == {recorded.proof}
 

@@ -24,7 +24,7 @@ from abp_bridge import settings
 from abp_bridge.conformance import expectations, workspace
 from abp_bridge.conformance.expectations import Expectations
 from abp_bridge.conformance.fixture import reduce
-from abp_bridge.conformance.format import Entry, Recording, TraceError, dump_head, read
+from abp_bridge.conformance.format import Entry, Recording, TraceError, dump_head, parse_recordings
 from abp_bridge.conformance.match import ReplayMismatchError, match
 from abp_bridge.conformance.placeholders import escape, fill, parts
 from abp_bridge.conformance.sequence_diagram import draw
@@ -552,7 +552,7 @@ def test_what_a_fixture_may_set_is_decided_for_each_setting() -> None:
     ],
 )
 def test_what_does_no_harm_is_not_refused(run: Sequence[str], env: Json) -> None:
-    (fixture,) = read(json.dumps({"abp-fixture": 1, "run": run, "env": env}) + "\n")
+    (fixture,) = parse_recordings(json.dumps({"abp-fixture": 1, "run": run, "env": env}) + "\n")
     assert workspace.refusal(fixture) is None
 
 
@@ -750,7 +750,7 @@ def test_a_drawing_can_be_whole() -> None:
 
 def test_a_drawing_shows_a_message_without_a_name() -> None:
     said = {"way": "host->bridge", "message": {"jsonrpc": "2.0", "method": "", "params": {"x": 1}}}
-    (recording,) = read(f'{{"abp-fixture": 1}}\n{json.dumps(said)}\n')
+    (recording,) = parse_recordings(f'{{"abp-fixture": 1}}\n{json.dumps(said)}\n')
     drawn = list(draw(recording, 80))
     assert any(line.startswith("? ─") for line in drawn)
     assert any('{"x": 1}' in line for line in drawn)
@@ -1005,8 +1005,8 @@ GOODBYES: dict[str, tuple[str, Json, str]] = {
 def test_a_goodbye_is_one_of_a_few(case: str) -> None:
     kind, said, words = GOODBYES[case]
     open = expectations.OpenQuestions()
-    open.add("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
-    open.add(
+    open.note_question("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/input"})
+    open.note_question(
         "app",
         {"type": "elicitation/request", "id": "q2", "payload": {"method": "elicitation/input"}},
     )
@@ -1018,7 +1018,7 @@ def test_a_goodbye_is_one_of_a_few(case: str) -> None:
 
 def test_a_preference_may_have_its_default_at_the_end() -> None:
     open = expectations.OpenQuestions()
-    open.add("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
+    open.note_question("app", {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/preference"})
     assert (
         expectations.goodbye_fault(
             "app", "message", {"jsonrpc": "2.0", "id": "q1", "result": {"success": True}}, open
@@ -1059,7 +1059,7 @@ TRACE = '{"abp-trace": 1, "apps": {"app": "demo"}}\n'
 @given(TEXTS)
 def test_what_a_trace_says_is_what_its_fixture_says(text: str) -> None:
     """But for the words that a recording puts there itself."""
-    (trace,) = read(
+    (trace,) = parse_recordings(
         TRACE
         + json.dumps({"way": "app->bridge", "message": {"method": "x", "params": text}})
         + "\n"
@@ -1127,7 +1127,9 @@ LINES = st.fixed_dictionaries(
 def test_a_file_is_refused_or_can_be_played(kind: str, head: Json, entries: Sequence[Json]) -> None:
     """Whatever stands in it: the bridge says what each line has."""
     try:
-        (found,) = read("".join(json.dumps(line) + "\n" for line in ({kind: 1, **head}, *entries)))
+        (found,) = parse_recordings(
+            "".join(json.dumps(line) + "\n" for line in ({kind: 1, **head}, *entries))
+        )
     except TraceError:
         return
     fixture = reduce(found)

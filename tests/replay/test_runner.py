@@ -11,7 +11,7 @@ import pytest
 from support.paths import FIXTURES
 
 from abp_bridge.conformance import runner
-from abp_bridge.conformance.format import read
+from abp_bridge.conformance.format import parse_recordings
 from abp_bridge.conformance.runner import play
 
 SELECT = FIXTURES / "mcp-form" / "2025-11-25" / "select-many.jsonl"
@@ -44,6 +44,6 @@ async def test_a_replay_that_is_cancelled_as_a_stand_in_comes_says_nothing(
             await anyio.sleep_forever()
 
         monkeypatch.setattr(runner.Runner, "_converse", converse)
-        await play(read(SELECT.read_text())[0], DEAF, patience=1)
+        await play(parse_recordings(SELECT.read_text())[0], DEAF, patience=1)
     assert scope.cancelled_caught
     assert bugs == []

@@ -23,7 +23,7 @@ from support.paths import APPS
 from support.traces import written
 
 from abp_bridge.conformance.fixture import reduce
-from abp_bridge.conformance.format import TraceError, read
+from abp_bridge.conformance.format import TraceError, parse_recordings
 from abp_bridge.conformance.match import match
 from abp_bridge.conformance.redactor import MAX_KNOWN
 from abp_bridge.conformance.user_drivers import free_port
@@ -65,7 +65,7 @@ def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
         "Twelve cities",
     )
     assert saved.returncode == 0, saved.stderr
-    (fixture,) = read((tmp_path / "fixture.jsonl").read_text())
+    (fixture,) = parse_recordings((tmp_path / "fixture.jsonl").read_text())
     assert fixture.head.proves == (
         {"surface": "mcp-form", "version": "2025-11-25", "shape": "select, more than 4"},
     )
@@ -295,14 +295,17 @@ def test_a_recording_is_its_owners_and_begins_with_the_first_message(tmp_path: P
             other.initialize()
             assert other.end() == 0
         assert host.end() == 0
-    assert (len(read(trace.read_text())), len(read(Path(f"{trace}.2").read_text()))) == (
+    assert (
+        len(parse_recordings(trace.read_text())),
+        len(parse_recordings(Path(f"{trace}.2").read_text())),
+    ) == (
         1,
         1,
     ), "two at once are not mixed"
     with RawHost("--app", "demo", "--record", str(trace)) as host:
         host.initialize()
         assert host.end() == 0
-    assert len(read(trace.read_text())) == 2, "the next is appended"
+    assert len(parse_recordings(trace.read_text())) == 2, "the next is appended"
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> None:
@@ -320,7 +323,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> N
         for _ in range(20):
             assert "result" in host.request("tools/list")
         assert host.end() == 0
-    (kept,) = read(trace.read_text())
+    (kept,) = parse_recordings(trace.read_text())
     assert kept.unfinished
     assert kept.entries
     drawn = run("trace", str(trace))
@@ -375,7 +378,7 @@ def test_more_secrets_than_can_be_kept_end_the_recording_and_not_the_session(
         "event": "RecordingEnded",
         "reason": "there were more secrets than can be kept in mind; what came after is not here",
     }
-    (kept,) = read(text)
+    (kept,) = parse_recordings(text)
     assert not kept.unfinished
 
 
@@ -407,7 +410,7 @@ def test_an_agent_behind_the_proxy_is_recorded_too(tmp_path: Path) -> None:
         check=True,
     )
     assert json.loads(said.stdout)["id"] == 1
-    (made,) = read(trace.read_text())
+    (made,) = parse_recordings(trace.read_text())
     assert [(entry.sender, entry.to) for entry in made.entries if entry.kind == "message"] == [
         ("host", "bridge"),
         ("bridge", "agent"),
@@ -421,7 +424,7 @@ HEAD = '{"abp-trace": 1, "run": ["serve", "--app", "stdio:{app}"], "apps": {"app
 
 
 def reduced(*entries: Json) -> list[Json]:
-    (made,) = read(HEAD + "".join(json.dumps(each) + "\n" for each in entries))
+    (made,) = parse_recordings(HEAD + "".join(json.dumps(each) + "\n" for each in entries))
     return [each.value for each in reduce(made).entries]
 
 
@@ -464,7 +467,7 @@ def test_who_answered_a_question_answers_it_in_the_fixture_too(
         {"event": "InputResolvedEvent", "route": "mcp-form", "answeredBy": each}
         for each in answered_by
     ]
-    (recording,) = read(HEAD + "".join(json.dumps(each) + "\n" for each in events))
+    (recording,) = parse_recordings(HEAD + "".join(json.dumps(each) + "\n" for each in events))
     assert reduce(recording).head.env["ABP_PERSON_FLOOR"] == floor
 
 
@@ -473,7 +476,7 @@ def test_what_an_agent_repeats_of_the_bridges_words_is_passed_on_in_the_fixture_
     said = {"method": "session/update", "params": {"text": "stdio:python trips.py asked: Go?"}}
     head = '{"abp-trace": 1, "run": ["acp"], "apps": {"app": "stdio:python trips.py"}}\n'
     ways = [{"way": way, "message": said} for way in ("agent->bridge", "bridge->host")]
-    (made,) = read(head + "".join(json.dumps(each) + "\n" for each in ways))
+    (made,) = parse_recordings(head + "".join(json.dumps(each) + "\n" for each in ways))
     repeated, passed_on = (each.value for each in reduce(made).entries)
     assert repeated == passed_on
     assert repeated["params"]["text"] == "stdio:app asked: Go?"
@@ -543,9 +546,9 @@ def test_a_recording_ends_no_session(tmp_path: Path) -> None:
 
 
 def test_a_file_of_several_recordings_is_read_whole() -> None:
-    assert len(read(HEAD * 3)) == 3
+    assert len(parse_recordings(HEAD * 3)) == 3
     with pytest.raises(TraceError, match="this is not JSON"):
-        read(HEAD + "x\n" + HEAD)
+        parse_recordings(HEAD + "x\n" + HEAD)
 
 
 # --- what hosts and agents tell of themselves -----------------------------------------------------
@@ -677,7 +680,7 @@ def test_words_that_a_host_quotes_are_no_name_of_a_question() -> None:
 
 def test_what_an_agent_calls_on_its_tools_is_recorded_too(tmp_path: Path) -> None:
     (behind,) = [each for each in cases() if each.path == "acp-proxy/app-by-buttons.jsonl"]
-    (made,) = read(recorded(tmp_path, behind))
+    (made,) = parse_recordings(recorded(tmp_path, behind))
     called = [entry for entry in made.entries if entry.party == "tools" and entry.kind == "message"]
     assert [entry.value.get("method") for entry in called if not entry.ours] == [
         "initialize",

@@ -79,7 +79,7 @@ async def run_proxy(
             on_program_end=sessions.end_prompts,
         )
         try:
-            ended = await carrier.run(tasks)
+            ended = await carrier.carry_both(tasks)
         finally:
             questions.end()
         tasks.cancel_scope.cancel()

@@ -305,7 +305,7 @@ class ToolCall:
     def _hide(self, given: JsonValue) -> None:
         """Remove secrets from a result."""
         for each in leaves(given):
-            self._session.secrets.add(str(each), SECRET)
+            self._session.secrets.add_text(str(each), SECRET)
             self._session.knows_secrets = self._given_secrets = True
 
     def _without_secrets(self, result: CallResult) -> CallResult:

@@ -116,7 +116,7 @@ def find_keys(path: str) -> list[str]:
 
 def find_secrets(command: Sequence[str]) -> list[str]:
     """Return the secrets in a command, whole and in the parts that its program may repeat."""
-    return _sum_up(each for word in describe(command) for each in word.secrets)
+    return _sum_up(each for word in find_word_secrets(command) for each in word.secrets)
 
 
 def find_address_secrets(address: str) -> list[str]:
@@ -139,7 +139,7 @@ def hide(text: str, secrets: Iterable[str], mark: str = HIDDEN) -> str:
     known = KnownTexts()
     for each in found:
         for spelling in dict.fromkeys((each, each.lower(), each.upper())):
-            known.add(spelling, mark)
+            known.add_text(spelling, mark)
     return known.replace(text)
 
 
@@ -151,7 +151,7 @@ class Word(NamedTuple):
     whole: bool
 
 
-def describe(command: Sequence[str]) -> Iterator[Word]:
+def find_word_secrets(command: Sequence[str]) -> Iterator[Word]:
     """Yield each word of a command with its secrets, which may depend on the word before it."""
     is_credential = False  # by the word before it
     for before, word in pairwise(["", *command]):
@@ -352,19 +352,19 @@ def _marked(words: Sequence[str], kept: Set[int]) -> Iterator[str]:
 
 def _shown(command: Sequence[str]) -> Iterator[str]:
     yield _program(command[0])
-    for word in [*describe(command)][1:]:
-        yield HIDDEN if word.whole else _show(word.text)
+    for word in [*find_word_secrets(command)][1:]:
+        yield HIDDEN if word.whole else _show_word(word.text)
 
 
 def _program(word: str) -> str:
     """Return the first word's file name; an address or variable there may hold a secret."""
     named = read_named(word)
     if read_url(word) is not None or (named is not None and named.is_secret):
-        return _show(word)
+        return _show_word(word)
     return os.path.basename(word) or word
 
 
-def _show(word: str) -> str:
+def _show_word(word: str) -> str:
     shown, rest = "", word
     for _ in range(MAX_NAMES):
         if (address := read_url(rest)) is not None:
@@ -452,7 +452,7 @@ def clean_target(text: str) -> str:
 def _clean_command(command: str) -> str:
     """Return a command unchanged except for words that `show_command` hides."""
     words = split(command)
-    shown = [*map(_show, words[:1]), *list(_shown(words))[1:]] if words else []
+    shown = [*map(_show_word, words[:1]), *list(_shown(words))[1:]] if words else []
     return " ".join(
         word if os.path.basename(word.rstrip("/")) == each else each
         for word, each in zip(words, shown, strict=True)

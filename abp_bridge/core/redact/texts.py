@@ -46,7 +46,7 @@ class _Known:
     after: str = ""
 
     @cached_property
-    def run(self) -> str:
+    def longest_run(self) -> str:
         """The longest part that every spelling has."""
         return max(_RUN.findall(self.text), key=len, default="")
 
@@ -63,7 +63,7 @@ class KnownTexts:
     def __init__(self, known: Iterable[_Known] = ()) -> None:
         self._known = dict.fromkeys(known)
 
-    def add(self, text: str, instead: str) -> None:
+    def add_text(self, text: str, instead: str) -> None:
         """Know `text`: whole, trimmed, by line, and in other normal forms."""
         forms = [text, text.strip(), *(unicodedata.normalize(way, text) for way in ("NFC", "NFD"))]
         if _NUMBER.fullmatch(text):
@@ -90,7 +90,7 @@ class KnownTexts:
         if not self._known:
             return self
         text = "\0".join(texts)
-        return KnownTexts(known for known in self._known if known.run in text)
+        return KnownTexts(known for known in self._known if known.longest_run in text)
 
     def with_brackets(self) -> KnownTexts:
         """Return those with brackets, which JSON in a text may overlap."""
@@ -101,7 +101,7 @@ class KnownTexts:
         found = [
             (match.start(), match.end(1), known.instead)
             for known in self._known
-            if known.run in text
+            if known.longest_run in text
             for match in known.pattern.finditer(text)
         ]
         kept: list[str] = []

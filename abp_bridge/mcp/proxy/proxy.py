@@ -137,7 +137,7 @@ async def _carry(
     for each in ours:
         tasks.start_soon(each.connection.run)
     try:
-        return await carrier.run(tasks)
+        return await carrier.carry_both(tasks)
     finally:
         questions.end()
 

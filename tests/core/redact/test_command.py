@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from abp_bridge.core.redact.command import (
     HIDDEN,
     clean_target,
-    describe,
     find_secrets,
     find_target_secrets,
+    find_word_secrets,
     hide,
     hide_keys,
     read_address,
@@ -205,7 +205,7 @@ def test_what_is_too_long_to_be_searched_is_hidden_whole(long: str) -> None:
 
 def test_what_has_no_secret_has_none() -> None:
     command = ["server", "https://h.example/", "--file=a.json", "plain", "~/folder"]
-    assert [word.secrets for word in describe(command)] == [()] * 5
+    assert [word.secrets for word in find_word_secrets(command)] == [()] * 5
 
 
 # --- as it may be shown ---

@@ -19,7 +19,7 @@ Spell = Callable[[str], str]
 
 def without(secret: str, text: str) -> str:
     known = KnownTexts()
-    known.add(secret, SECRET)
+    known.add_text(secret, SECRET)
     return known.present_in([text]).replace(text)
 
 
@@ -179,16 +179,16 @@ def test_what_overlaps_is_replaced_as_one_and_is_a_secret_if_a_part_of_it_is() -
 def test_only_what_is_there_is_looked_for() -> None:
     known = KnownTexts()
     assert known.present_in(["anything"]).replace("anything") == "anything"
-    known.add("hunter2", SECRET)
-    known.add("hunter3", SECRET)
+    known.add_text("hunter2", SECRET)
+    known.add_text("hunter3", SECRET)
     found = known.present_in(["x", "hunter3"])
     assert found.replace("hunter2 hunter3") == "hunter2 [secret]"
 
 
 def test_those_that_json_could_be_a_part_of_are_told_apart() -> None:
     known = KnownTexts()
-    known.add("{hunter2}", SECRET)
-    known.add("hunter three", SECRET)
+    known.add_text("{hunter2}", SECRET)
+    known.add_text("hunter three", SECRET)
     assert known.with_brackets().replace("{hunter2} hunter three") == "[secret] hunter three"
 
 
