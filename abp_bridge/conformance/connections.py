@@ -24,7 +24,6 @@ from abp_bridge.core.json_value import (
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter
 
 MAX_BYTES = 32 * 2**20  # of all that a bridge says in one fixture, to whomever
-MAX_LINES = 50_000  # of the same
 MAX_LEVELS = MAX_MESSAGE_LEVELS + 50  # a bridge may wrap what a fixture's line has
 
 
@@ -163,7 +162,7 @@ class Inbox:
         """`observers` see each message to a party."""
         self._replace_paths = replace_paths
         self._observers = observers
-        self._bytes = self._lines = 0
+        self._bytes = 0
         self._queue: asyncio.Queue[tuple[str, str, JsonValue]] = asyncio.Queue()
         self._has_new_screen = False
 
@@ -192,7 +191,7 @@ class Inbox:
         """
         rest = bytearray()
         while data := await receive():
-            self._count(len(data), data.count(b"\n"))
+            self._count(len(data))
             rest += data
             if b"\n" in data:
                 *lines, last = bytes(rest).split(b"\n")
@@ -214,7 +213,7 @@ class Inbox:
 
     def put_event(self, message: JsonValue, size: int) -> None:
         """Queue an event of the questions API, of so many bytes. Raises ReplayMismatchError."""
-        self._count(size, 1)
+        self._count(size)
         self._put_message(PERSON, message)
 
     async def watch(self, sizes: AsyncIterator[int]) -> None:
@@ -235,9 +234,8 @@ class Inbox:
             )
         self.put(party, "message", map_texts(message, self._replace_paths))
 
-    def _count(self, size: int, lines: int = 0) -> None:
+    def _count(self, size: int) -> None:
         self._bytes += size
-        self._lines += lines
-        if self._bytes > MAX_BYTES or self._lines > MAX_LINES:
-            most = f"{MAX_BYTES // 2**20} MiB" if self._bytes > MAX_BYTES else f"{MAX_LINES} lines"
+        if self._bytes > MAX_BYTES:
+            most = f"{MAX_BYTES // 2**20} MiB"
             raise ReplayMismatchError(f"the bridge says too much: more than {most} in one fixture")

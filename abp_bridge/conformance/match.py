@@ -212,7 +212,6 @@ MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
 MAX_DIFFERENCES = 8  # differences of one message that are shown
 MAX_EXCERPT = 160  # characters of a value in a complaint
-MAX_TRIALS = 2_000  # members of a message that are looked at to find those that the bridge named
 
 
 class Difference(NamedTuple):
@@ -232,7 +231,6 @@ class Match:
     party: str
     names: ChainMap[str, JsonValue]
     owners: ChainMap[Choice, str]
-    trials: Iterator[int] = field(default_factory=lambda: iter(range(MAX_TRIALS)))
     differences: list[Difference] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -336,7 +334,7 @@ class Match:
                 *trial.compare(value, other, path, kind.member(each)),
             ]
             tried.append((found, each, trial))
-            if not found or next(self.trials, None) is None:
+            if not found:
                 break
         found, each, trial = min(tried, key=lambda one: len(one[0]))
         self.names.update(trial.learned)

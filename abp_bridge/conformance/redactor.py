@@ -436,7 +436,6 @@ def path_replacer(places: Mapping[str, str]) -> Callable[[str], str]:
 
 Key = tuple[JsonValue, ...]  # a party, whether the bridge asked it, and what the question is
 
-MAX_OPEN = 4_000  # requests that are kept in mind; an answer to an older one is taken for a secret
 _CONTENT = ("value", "confirmed", "selected", "result", "content", "data")
 _MEMBERS = frozenset((*_CONTENT, "mimeType", "encoding", "filename"))
 _OUTCOMES = ("accept", "decline", "cancel", *(each.value for each in Outcome))
@@ -479,7 +478,7 @@ class SecretAnswers:
     def __init__(self, learn: Callable[[JsonValue], None]) -> None:
         """`learn` gets each secret."""
         self._learn = learn
-        self._open: dict[Key, _Asked] = {}  # the oldest first
+        self._open: dict[Key, _Asked] = {}
         self._askers: set[Key] = set()  # who was ever asked for a secret
 
     def without_secrets(self, entry: Entry) -> JsonValue:
@@ -527,8 +526,6 @@ class SecretAnswers:
         if question is not None:
             asked.questions.append(question)
             self._askers.add(key[:2])
-        if len(self._open) > MAX_OPEN:
-            del self._open[next(iter(self._open))]
 
     # --- what is answered ---
 

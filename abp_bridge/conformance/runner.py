@@ -24,7 +24,7 @@ from abp_bridge.conformance.format import BEHIND, HOST, PERSON, TOOLS, Entry, Re
 from abp_bridge.conformance.match import ReplayMismatchError, as_mismatch, match
 from abp_bridge.conformance.parties import Parties
 from abp_bridge.conformance.user_drivers import fill_in, origin_of
-from abp_bridge.conformance.workspace import Workspace, connects_elsewhere, refusal
+from abp_bridge.conformance.workspace import Workspace, connects_elsewhere, find_refusals
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
@@ -62,8 +62,8 @@ async def play(
     Raises:
         ReplayMismatchError: The bridge differs or is silent, or the fixture is refused.
     """
-    if (refused := refusal(fixture)) is not None:
-        raise ReplayMismatchError(*refused)
+    for refused in find_refusals(fixture):
+        raise ReplayMismatchError(refused)
     with closing(Workspace(fixture)) as workspace:
         try:
             with _ungrouped(), anyio.fail_after(FIXTURE_TIMEOUT):

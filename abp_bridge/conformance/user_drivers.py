@@ -34,6 +34,7 @@ from urllib.request import (
 import anyio
 
 from abp_bridge.conformance.connections import MAX_BYTES
+from abp_bridge.conformance.match import MAX_SHOWN
 from abp_bridge.core.file import File
 from abp_bridge.core.json_value import (
     JsonObject,
@@ -49,7 +50,6 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_SUMMARIES = 3  # pages after the first that only want to be sent again
 _CONTROLS = ("input", "textarea", "select", "option", "button")
 _CHOICES = ("radio", "checkbox", "option")  # kinds of items to choose from
-MAX_SHOWN = 200  # characters of a page that stand in a complaint
 
 FormFields = Sequence[tuple[str, str | File]]  # what a form sends: names and values
 

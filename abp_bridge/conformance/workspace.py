@@ -30,11 +30,10 @@ from abp_bridge.conformance.format import (
     Recording,
 )
 from abp_bridge.conformance.match import as_mismatch
-from abp_bridge.conformance.placeholders import parts
 from abp_bridge.conformance.redactor import path_replacer
 from abp_bridge.conformance.stand_in import program_name
 from abp_bridge.conformance.user_drivers import QuestionsClient, Terminal, free_port
-from abp_bridge.core.json_value import JsonValue, as_object, as_text, member_names, walk
+from abp_bridge.core.json_value import JsonValue, as_object, as_text, walk
 from abp_bridge.models.llm import PROVIDERS
 from abp_bridge.protocols.acp.v1 import prompt_text
 from abp_bridge.settings import TABLE
@@ -49,7 +48,6 @@ Rule = tuple[Callable[[str], object], str]
 STANDS = re.compile(r"\{([^{}]*)\}")
 TERMINAL, PORT, FOLDER = "{tty}", "{port}", "{folder}"
 CONNECT = "abp_connect"
-MAX_WORDS = 100  # words in brackets in one text
 
 _ADDRESS = re.compile(r"\s*https?:", re.IGNORECASE)
 _MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._:/-]*"
@@ -114,19 +112,6 @@ VARIABLES: Mapping[str, Rule] = {
 }
 
 
-def refusal(fixture: Recording) -> tuple[str, int] | None:
-    """Return why a fixture is refused and the line, or None."""
-    words = next(_refusals(fixture), None)
-    if words is not None:
-        return words, 0
-    for entry in fixture.entries:
-        values = (*walk(entry.value), *member_names(entry.value))
-        texts = (each for each in values if isinstance(each, str))
-        if any(len(parts(text)) > 2 * MAX_WORDS for text in texts):
-            return f"there are more than {MAX_WORDS} words in brackets in one text", entry.line
-    return None
-
-
 def connects_elsewhere(message: JsonValue) -> bool:
     """Whether a tool call or prompt in this message makes the bridge open an arbitrary address."""
     return any(_ADDRESS.match(target) for each in walk(message) for target in _targets(each))
@@ -170,7 +155,8 @@ def is_api(model: str) -> bool:
     return bool(model) and not model.startswith(("cli:", "acp:"))
 
 
-def _refusals(fixture: Recording) -> Iterator[str]:
+def find_refusals(fixture: Recording) -> Iterator[str]:
+    """Yield why this fixture is not played."""
     yield from _in_run(fixture.head.run)
     for name, value in fixture.head.env.items():
         rule = VARIABLES.get(name, _LOCALE if re.fullmatch(r"LC_[A-Z]+", name) else None)

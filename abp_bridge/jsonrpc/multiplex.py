@@ -17,6 +17,7 @@ import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, JsonRpcConnection
+from abp_bridge.jsonrpc.memory_pipe import ROOM
 from abp_bridge.jsonrpc.protocol import (
     INVALID_REQUEST,
     MAX_DEPTH,
@@ -31,8 +32,6 @@ NO_ANSWER: JsonObject = {
     "code": INVALID_REQUEST,
     "message": "a response that says nothing, or cannot be read",
 }
-
-MAX_UNREAD = 2**20  # bytes of messages that wait to be read
 
 
 class SharedWriter:
@@ -203,7 +202,7 @@ class InjectedConnection(ByteReader):
         self._lines.append((line, arrived))
         self._unread += len(line)
         self._fed.set()
-        while self._unread > MAX_UNREAD and not self._closed:
+        while self._unread > ROOM and not self._closed:
             self._read = anyio.Event()
             await self._read.wait()
 

@@ -14,6 +14,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, is_deeper, parse_json
 from abp_bridge.core.sanitize import label
+from abp_bridge.jsonrpc.byte_edit import MAX_LINE
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 from abp_bridge.jsonrpc.memory_pipe import write_all
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, MAX_DEPTH, dump, is_id
@@ -22,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_LINE = 64 * 2**20  # bytes: results with files in them come in one line
 MAX_WAITING = 1_000  # messages for a program that does not read; then who sends waits
 FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
 DUPLICATE_ID = "it has the id of a request that is still open"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, WrappedReader
-
-MAX_HEARD_LINE = 16 * 2**20  # bytes: of a longer line only the beginning is heard
+from abp_bridge.jsonrpc.protocol import MAX_LINE
 
 # (line, size): a line without its end and how long it was; None for the end of the stream
 LineListener = Callable[[bytes | None, int], None]
@@ -44,8 +43,8 @@ class _Lines:
         self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
-        if self._size < MAX_HEARD_LINE:
-            self._begun.append(part[: MAX_HEARD_LINE - self._size])
+        if self._size < MAX_LINE:
+            self._begun.append(part[: MAX_LINE - self._size])
         self._size += len(part)
 
     def end_line(self) -> None:

@@ -29,8 +29,9 @@ from abp_bridge.conformance.connections import ApiConnection, listen_as_model
 from abp_bridge.conformance.match import ReplayMismatchError
 from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
+from abp_bridge.jsonrpc.protocol import MAX_LINE as MAX_HEARD_LINE
 from abp_bridge.jsonrpc.streams import accept
-from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, observe_stream
+from abp_bridge.jsonrpc.tap import observe_stream
 from abp_bridge.models import exchange, model_turn
 from abp_bridge.models.agent import (
     NO_SETTINGS,

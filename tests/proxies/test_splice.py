@@ -29,7 +29,8 @@ from support.acp_proxy import (
 from support.harness import PATIENCE, environment
 
 from abp_bridge.jsonrpc import byte_edit
-from abp_bridge.jsonrpc.multiplex import MAX_UNREAD, InjectedConnection, SharedWriter
+from abp_bridge.jsonrpc.memory_pipe import ROOM
+from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 
 Json = Any
@@ -212,7 +213,7 @@ async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> No
 
     async def take() -> None:
         for number in range(4):
-            await aside.feed({"method": "x", "params": {"pad": "y" * (MAX_UNREAD // 2)}})
+            await aside.feed({"method": "x", "params": {"pad": "y" * (ROOM // 2)}})
             taken.append(number)
 
     async with anyio.create_task_group() as tasks:
