@@ -31,7 +31,7 @@ from abp_bridge.core.redact.command import (
     HIDDEN,
     MIN_SECRET,
     clean_target,
-    describe,
+    find_word_secrets,
     names_secret,
     read_named,
     show_command,
@@ -579,7 +579,7 @@ def _secrets(value: JsonValue) -> Iterator[str]:
 
 
 def _secret_words(words: list[str]) -> Iterator[str]:
-    for word in describe(words):
+    for word in find_word_secrets(words):
         if word.whole or word.secrets or len(word.text.split()) > 1 or _tells_more(word.text):
             yield word.text
 
@@ -603,7 +603,7 @@ def _own_secrets(value: JsonValue) -> Iterator[str]:
 
 def _own_words(words: list[str]) -> Iterator[str]:
     """Yield the secrets in a text that may be a command."""
-    for word in describe(words):
+    for word in find_word_secrets(words):
         named = read_named(word.text)
         if named is not None and named.is_secret:
             yield named.value

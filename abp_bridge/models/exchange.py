@@ -17,8 +17,9 @@ import httpx2
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object
 from abp_bridge.core.redact.command import hide
 from abp_bridge.core.sanitize import label
+from abp_bridge.jsonrpc import protocol
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.tap import MAX_HEARD_LINE, Tap, unobserved_stream
+from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import AgentError, AgentErrorCode
 
 CONNECT_LIMIT = 15.0  # seconds; the bound of the whole turn is its user's
@@ -206,7 +207,7 @@ class Transcript:
             (self._rest + data).split(b"\n") if self._has_events else (self._rest + data,)
         )
         # more than a tap keeps of a line, which then knows that the line is not whole
-        self._rest = rest[: MAX_HEARD_LINE + 64]
+        self._rest = rest[: protocol.MAX_LINE + 64]
         for line in lines:
             await self._on_line(line)
 

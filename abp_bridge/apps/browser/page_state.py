@@ -183,7 +183,7 @@ class Console:
         for each in leaves(value):
             whole = isinstance(each, float) and each.is_integer()
             for text in {str(each), str(int(each)) if whole else str(each)}:
-                self._secrets.add(text[:MAX_LOOKED_AT], SECRET)
+                self._secrets.add_text(text[:MAX_LOOKED_AT], SECRET)
                 self._knows_secrets = True
 
     def replace_secrets(self, words: str, cut: int = 0) -> tuple[str, int]:
