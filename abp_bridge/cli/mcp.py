@@ -150,8 +150,8 @@ class _Proxy:
         ending: Callable[[], Awaitable[str]],
     ) -> Side:
         from abp_bridge.mcp.proxy.eras import translated
-        from abp_bridge.mcp.proxy.policy import Policy
         from abp_bridge.mcp.proxy.proxy import run_proxy
+        from abp_bridge.mcp.proxy.router import Policy
 
         settings, tap = self.settings, self.composition.tap
         async with translated(

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -43,14 +43,6 @@ class Discovery(BaseModel):
     server: str | None = None
     metadata: OAuthMetadata | None = None
     resource: ProtectedResourceMetadata | None = None
-
-
-class _Vault(Protocol):
-    """Where one text is kept. Both may wait, and run in a thread."""
-
-    def read(self) -> str | None: ...
-
-    def write(self, text: str) -> None: ...
 
 
 class TokenStore:
@@ -146,7 +138,7 @@ class TokenStore:
         self._is_shared = await _write(self._vault, self._kept)
 
 
-async def _write(vault: _Vault, kept: JsonObject) -> bool:
+async def _write(vault: _Keyring | _File, kept: JsonObject) -> bool:
     """Store it; False if that failed."""
     try:
         await anyio.to_thread.run_sync(vault.write, json.dumps(kept), abandon_on_cancel=True)
@@ -186,7 +178,7 @@ def _validated(model: type[Model], value: JsonValue) -> Model | None:
         return None
 
 
-def _find_vault(name: str) -> _Vault:
+def _find_vault(name: str) -> _Keyring | _File:
     """Return the keyring if there is one, else a file."""
     file = _File(_data_folder() / f"{name}.json")
     try:

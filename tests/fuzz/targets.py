@@ -20,7 +20,7 @@ from abp_bridge.jsonrpc import byte_edit
 from abp_bridge.jsonrpc.protocol import InvalidMessage, JsonRpcProtocol, Request
 from abp_bridge.jsonrpc.splice import keep_lines
 from abp_bridge.mcp.proxy import handshake
-from abp_bridge.mcp.proxy.ambiguity import is_escaped, may_respond, misleading_name
+from abp_bridge.mcp.proxy.router import is_escaped, may_respond, misleading_name
 from abp_bridge.models import acp as acp_agent
 from abp_bridge.models.agent import AgentError
 from abp_bridge.models.cli import DIALECTS, CliTurn

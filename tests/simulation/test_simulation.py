@@ -35,8 +35,8 @@ from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.jsonrpc import subprocess
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR
 from abp_bridge.mcp.proxy.eras import translated
-from abp_bridge.mcp.proxy.policy import Policy as ServerPolicy
 from abp_bridge.mcp.proxy.proxy import run_proxy as run_server_proxy
+from abp_bridge.mcp.proxy.router import Policy as ServerPolicy
 from abp_bridge.session.bridge import Bridge
 from abp_bridge.session.elicitor import Elicitor, describe_questions
 from abp_bridge.settings import read_settings

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -32,16 +32,7 @@ logger = logging.getLogger(__name__)
 MAX_LINE = 64 * 2**20  # bytes of a line: as long as those that a proxy looks at
 
 
-class Translator(Protocol):
-    """Takes the messages of both sides, without waiting."""
-
-    def on_outer(self, message: Request | Notification) -> None:
-        """Take a message of the side that speaks the other revision."""
-        ...
-
-    def on_inner(self, message: Request | Notification) -> None:
-        """Take a message of the proxy."""
-        ...
+OnMessage = Callable[[Request | Notification], None]  # must not wait
 
 
 @dataclass(slots=True)
@@ -116,20 +107,24 @@ async def _run_one(each: JsonRpcConnection, other: JsonRpcConnection) -> None:
 
 
 def connect_eras(
-    translator: Translator,
     outer: tuple[ByteReader, ByteWriter],
+    on_outer: OnMessage,
     inner: tuple[ByteReader, ByteWriter],
+    on_inner: OnMessage,
+    *,
     tasks: TaskGroup,
     prefix: str,
 ) -> EraConnection:
     """Return the connections of a translator; `prefix` starts the ids of its own requests."""
-
-    def connect(
-        streams: tuple[ByteReader, ByteWriter], take: Callable[[Request | Notification], None]
-    ) -> JsonRpcConnection:
-        protocol = JsonRpcProtocol(prefix, max_line=MAX_LINE)
-        return JsonRpcConnection(protocol, *streams, on_message=take, cancel_request=encode_cancel)
-
     return EraConnection(
-        connect(outer, translator.on_outer), connect(inner, translator.on_inner), tasks
+        _connect(outer, on_outer, prefix), _connect(inner, on_inner, prefix), tasks
+    )
+
+
+def _connect(
+    streams: tuple[ByteReader, ByteWriter], on_message: OnMessage, prefix: str
+) -> JsonRpcConnection:
+    protocol = JsonRpcProtocol(prefix, max_line=MAX_LINE)
+    return JsonRpcConnection(
+        protocol, *streams, on_message=on_message, cancel_request=encode_cancel
     )

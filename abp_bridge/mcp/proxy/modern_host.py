@@ -112,7 +112,9 @@ class ModernHost:
         origin: Callable[[], str],
     ) -> None:
         self._origin = origin
-        self._connection = connect_eras(self, host, server, tasks, "abp-h-")
+        self._connection = connect_eras(
+            host, self.on_outer, server, self.on_inner, tasks=tasks, prefix="abp-h-"
+        )
         self._host, self._server = self._connection.outer, self._connection.inner
         self._tasks = tasks
         self._subscriptions = Subscriptions(self._host)

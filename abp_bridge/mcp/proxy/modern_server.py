@@ -90,7 +90,9 @@ class ModernServer:
         is_verbatim: Callable[[], bool],
     ) -> None:
         self._is_verbatim = is_verbatim
-        self._connection = connect_eras(self, server, client, tasks, "abp-s-")
+        self._connection = connect_eras(
+            server, self.on_outer, client, self.on_inner, tasks=tasks, prefix="abp-s-"
+        )
         self._server, self._front = self._connection.outer, self._connection.inner
         self._tasks = tasks
         logs = "logging" in as_object(discovered.get("capabilities"))
@@ -113,7 +115,7 @@ class ModernServer:
     # --- the client ---
 
     def on_inner(self, message: Request | Notification) -> None:
-        """Take a message of the client's (`Translator.on_inner`)."""
+        """Take a message of the client's."""
         if isinstance(message, Notification):
             self._on_notification(message)
             return
@@ -312,7 +314,7 @@ class ModernServer:
     # --- the server ---
 
     def on_outer(self, message: Request | Notification) -> None:
-        """Take a message of the server's (`Translator.on_outer`)."""
+        """Take a message of the server's."""
         if isinstance(message, Request):  # basic/transports/stdio: it must not
             words = "a server of this revision sends no requests"
             self._server.respond_error(message.id, METHOD_NOT_FOUND, words)

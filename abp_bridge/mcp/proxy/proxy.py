@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,21 +21,37 @@ from abp_bridge.mcp.proxy import handshake
 from abp_bridge.mcp.proxy.approval import Approval
 from abp_bridge.mcp.proxy.calls import Calls
 from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
-from abp_bridge.mcp.proxy.router import Router
+from abp_bridge.mcp.proxy.router import Policy, Router
 from abp_bridge.mcp.proxy.server_questions import ServerQuestions
 from abp_bridge.mcp.proxy.url_elicitations import UrlElicitations
-from abp_bridge.session.proxy_elicitor import LazyElicitor
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from abp_bridge.core.answer import Answer
+    from abp_bridge.core.question import Question
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-    from abp_bridge.mcp.proxy.policy import Policy
+    from abp_bridge.mcp.proxy.router import Policy
+    from abp_bridge.session.context import AskContext
     from abp_bridge.session.proxy_elicitor import ElicitorApi
 
 
 OnProgress = Callable[[Sequence[str], str], None]
 MakeElicitor = Callable[["McpConnection", OnProgress], "ElicitorApi"]
+
+
+class LazyElicitor:
+    """Calls `make` at the first question; set it before that."""
+
+    make: Callable[[], ElicitorApi]
+
+    def __init__(self) -> None:
+        self._made: ElicitorApi | None = None
+
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
+        """Resolve a question (`ElicitorApi.resolve`)."""
+        self._made = self._made or self.make()
+        return await self._made.resolve(question, context)
 
 
 async def run_proxy(
@@ -89,12 +105,9 @@ def _make_router(
     make_elicitor: MakeElicitor,
 ) -> tuple[Router, ServerQuestions]:
     connection = McpConnection(host_rpc.connection, tasks)
-
-    def make_asker() -> ElicitorApi:
-        """Who asks, made with the first question; what it says of a model goes to the host."""
-        return make_elicitor(connection, elicitor.on_model_progress)
-
-    elicitor = KeepaliveElicitor(LazyElicitor(make_asker), connection, tasks)
+    lazy = LazyElicitor()
+    elicitor = KeepaliveElicitor(lazy, connection, tasks)
+    lazy.make = partial(make_elicitor, connection, elicitor.on_model_progress)
     calls, origin = Calls(), cache(policy.origin)
     questions = ServerQuestions(
         server_rpc.connection, to_server, elicitor=elicitor, calls=calls, tasks=tasks, origin=origin

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING
@@ -29,24 +31,19 @@ from abp_bridge.jsonrpc.protocol import (
 )
 from abp_bridge.jsonrpc.splice import LineFilter
 from abp_bridge.mcp.proxy import handshake
-from abp_bridge.mcp.proxy.ambiguity import (
-    are_objects,
-    is_escaped,
-    may_respond,
-    misleading_name,
-)
 from abp_bridge.mcp.proxy.server_questions import ELICITATION, SAMPLING
 from abp_bridge.protocols.mcp.client import LEGACY, McpClientInfo, decode_capabilities
 from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from abp_bridge.jsonrpc.connection import JsonRpcConnection
     from abp_bridge.jsonrpc.multiplex import InjectedConnection
     from abp_bridge.mcp.connection import McpConnection
     from abp_bridge.mcp.proxy.approval import Approval
     from abp_bridge.mcp.proxy.calls import Calls, OpenCall
     from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
-    from abp_bridge.mcp.proxy.policy import Policy
     from abp_bridge.mcp.proxy.server_questions import ServerQuestions
     from abp_bridge.mcp.proxy.url_elicitations import UrlElicitations
     from abp_bridge.session.profiles import Profile
@@ -66,6 +63,35 @@ MAX_ANSWERABLE = 1_000  # requests of the server's that the host has not answere
 _BEFORE_INITIALIZE = ("ping", "server/discover")
 _NOT_BEGUN = "this server is begun with initialize, which comes first"
 _WHITE = b" \t\r\n\xef\xbb\xbf"  # before a message
+# A plain letter, the slash, and the two letters that small ones are told from by few.
+_ESCAPED = re.compile(rb"\\u(?:00(?:2[fF]|[46][1-9a-fA-F]|[57][0-9aA])|017[fF]|212[aA])")
+_LONG_S = "\u017f".encode()  # Go's JSON takes it for an s in a name
+_RESPONSE = (b'"result"', b'"error"')
+_OF_MESSAGES = frozenset(["jsonrpc", "id", "method", "params", "result", "error"])
+_OF_CALLS = frozenset(["name", "arguments"])
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the user has set for one proxy.
+
+    Attributes:
+        origin: Makes the server's name for the user, from its command.
+        obstacle: (host's name, whether it shows questions) -> why no one can be asked, or "".
+        ending: Says how the server ended; may wait a second.
+        overhear: Gets the server's output that is no message.
+        confirm: The tools that need approval.
+        roots: Folders for a server whose host has none.
+        can_sample: Whether the user's model answers if the host has none.
+    """
+
+    origin: Callable[[], str]
+    obstacle: Callable[[str, bool], str]
+    ending: Callable[[], Awaitable[str]]
+    overhear: Callable[[bytes], object]
+    confirm: Collection[str] = ()
+    roots: Sequence[Path] = ()
+    can_sample: bool = False
 
 
 class Router:
@@ -270,7 +296,7 @@ class Router:
 
     def _on_tools(self, line: bytes, response: JsonObject) -> bytes:
         if b"outputSchema" in line and self._profile().reads_structured:
-            from abp_bridge.mcp.proxy.notes import make_room  # once needed
+            from abp_bridge.mcp.proxy.calls import make_room  # once needed
 
             line = make_room(line, as_object(response.get("result")))
             response = as_object(byte_edit.parse_broken_line(line))
@@ -320,7 +346,7 @@ class Router:
         call = self._end_call(id)
         if call is None or not call.notes:
             return line
-        from abp_bridge.mcp.proxy.notes import add_notes  # once needed
+        from abp_bridge.mcp.proxy.calls import add_notes  # once needed
 
         schema = self._calls.tool(call.tool).output_schema
         return add_notes(line, response, call.notes, self._profile(), schema)
@@ -559,6 +585,42 @@ def _encode_error(id: Id | None, code: int, message: str) -> bytes:
 def _may_contain_question(data: bytes) -> bool:
     """Whether a reader may find a question in these lines."""
     return b"elicitation" in data or not are_objects(data) or is_escaped(data)
+
+
+# --- lines that another reader may read differently: escapes, several messages, folded names ---
+
+
+def is_escaped(data: bytes) -> bool:
+    """Whether a plain letter is escaped, so that a word could hide behind it."""
+    return b"\\" in data and _ESCAPED.search(data) is not None
+
+
+def are_objects(lines: bytes) -> bool:
+    """Whether each of these lines begins with an object."""
+    if lines.find(b"\n") == len(lines) - 1 >= 0:  # one line, as mostly: no need to count
+        return lines.startswith(b"{")
+    return lines.count(b"\n{") + lines.startswith(b"{") == lines.count(b"\n")
+
+
+def may_respond(data: bytes) -> bool:
+    """Whether another reader may find a response in these lines."""
+    low = data.lower()
+    return any(word in low for word in _RESPONSE) or _LONG_S in data or is_escaped(data)
+
+
+def misleading_name(message: JsonObject) -> str:
+    """Return a member that readers which fold case or stop at NUL (Go) may misread."""
+    found = _misleading(message, _OF_MESSAGES)
+    if not found and message.get("method") == "tools/call":
+        found = _misleading(as_object(message.get("params")), _OF_CALLS)
+    return found
+
+
+def _misleading(names: JsonObject, known: Set[str]) -> str:
+    if names.keys() <= known:
+        return ""
+    folded = (name for name in names if name not in known)
+    return next((name for name in folded if name.partition("\0")[0].casefold() in known), "")
 
 
 def _find_ambiguity(message: JsonObject) -> str:

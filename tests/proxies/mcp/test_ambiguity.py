@@ -14,7 +14,7 @@ import pytest
 from support.mcp_proxy import FORM, Proxied
 
 from abp_bridge.jsonrpc.splice import keep_lines
-from abp_bridge.mcp.proxy.ambiguity import are_objects, is_escaped, may_respond, misleading_name
+from abp_bridge.mcp.proxy.router import are_objects, is_escaped, may_respond, misleading_name
 
 Json = Any
 

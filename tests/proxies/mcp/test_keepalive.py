@@ -18,7 +18,7 @@ from abp_bridge.core.question import Kind, Question
 from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.mcp.proxy import proxy
 from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
-from abp_bridge.mcp.proxy.policy import Policy
+from abp_bridge.mcp.proxy.router import Policy
 from abp_bridge.session.context import AskContext
 
 Json = Any
