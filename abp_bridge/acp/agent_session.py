@@ -103,7 +103,7 @@ class AgentSession:
             )
         return result
 
-    async def start(self, cwd: str, directories: Sequence[str] = ()) -> JsonObject:
+    async def start_conversation(self, cwd: str, directories: Sequence[str] = ()) -> JsonObject:
         """Start the conversation in folder `cwd`, an absolute path; return the agent's result.
 
         Raises RemoteError (-32000: the user must sign in), ConnectionClosedError,
@@ -152,7 +152,7 @@ class AgentSession:
             "session_prompt", PromptRequest(prompt=[text, *shown], session_id=self.id)
         )
 
-    async def cancel(self) -> None:
+    async def cancel_turn(self) -> None:
         """Cancel the turn. The listener cancels the agent's own requests."""
         try:
             params = _dump(CancelNotification(session_id=self.id))
@@ -183,16 +183,16 @@ async def open_session(
     outward, outward_receive = anyio.create_memory_object_stream[dict[str, Any]](MAX_WAITING)
     writer = MessageWriter(sink)
     messages = _Messages(MessageReader(source, listener.on_malformed), outward, listener)
-    connection = Connection(messages.answer, messages)
+    connection = Connection(messages.answer_request, messages)
     # Whoever is cancelled still tells the agent to end its turn.
     writing = anyio.CancelScope(shield=True)
 
-    async def write() -> None:
+    async def write_messages() -> None:
         with writing:
             await writer.carry(outward_receive, _without_nothing)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(write)
+        tasks.start_soon(write_messages)
         try:
             yield AgentSession(connection)
         finally:
@@ -259,7 +259,10 @@ class _Messages:
                 self._listener.on_malformed(DUPLICATE_ID)
                 return None
             self._open[id] = anyio.CancelScope()  # it may be taken back before the SDK has begun
-            return {**message, "params": {"id": id, "params": params}}  # `answer` wants both
+            return {
+                **message,
+                "params": {"id": id, "params": params},
+            }  # `answer_request` wants both
         elif "method" not in message and is_id(id) and _is_answer(message):
             return message
         else:
@@ -273,7 +276,7 @@ class _Messages:
         elif is_id(id := params.get("requestId")) and id in self._open:
             self._open[id].cancel()
 
-    async def answer(self, method: str, params: Any, _is_notification: bool) -> JsonObject:
+    async def answer_request(self, method: str, params: Any, _is_notification: bool) -> JsonObject:
         """Answer a request of the agent (the SDK's handler). Raises RequestError."""
         try:
             with self._open[params["id"]]:

@@ -94,7 +94,7 @@ class AcpApp(ProgramApp):
                 self._program.withdraw()
                 if self._running is not None and not self._running.cancelled:
                     with anyio.move_on_after(END_LIMIT, shield=True):
-                        await session.cancel()
+                        await session.cancel_turn()
                 tasks.cancel_scope.cancel()
 
     async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
@@ -135,7 +135,7 @@ class AcpApp(ProgramApp):
         about = await session.initialize()
         try:
             directories = self._roots if agent.takes_directories(about) else ()
-            await session.start(str(Path.cwd()), directories)
+            await session.start_conversation(str(Path.cwd()), directories)
         except RemoteError as problem:
             if problem.code != agent.AUTH_REQUIRED:
                 raise
@@ -166,7 +166,7 @@ class AcpApp(ProgramApp):
         running.cancelled = True
         self._program.withdraw()
         with anyio.move_on_after(CANCEL_LIMIT):
-            await self._session.cancel()
+            await self._session.cancel_turn()
             await running.ended.wait()
             return
         self._program.disconnect(

@@ -39,8 +39,7 @@ from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import (
     MAX_ANSWER,
-    MAX_CALLS,
-    MAX_MESSAGES,
+    MAX_PARTS,
     SHORT,
     AgentError,
     AgentErrorCode,
@@ -170,7 +169,7 @@ class ModelTurn:
         self._is_in_error = False  # Codex's word for a turn that it ends well all the same
         self._size = 0
 
-    def add(self, update: JsonObject) -> Iterator[Chunk]:
+    def apply_update(self, update: JsonObject) -> Iterator[Chunk]:
         """Add an update of the session and yield what is new in it."""
         kind = as_text(update.get("sessionUpdate"))
         if kind == "agent_message_chunk":
@@ -192,11 +191,11 @@ class ModelTurn:
 
     def refuse(self, params: JsonObject) -> JsonObject:
         """Return the result that refuses a `session/request_permission`."""
-        if len(self._refused) < MAX_CALLS:
+        if len(self._refused) < MAX_PARTS:
             self._refused.add(as_text(as_object(params.get("toolCall")).get("toolCallId")))
         return encode_refusal(params)
 
-    def end(self, raw: JsonObject) -> AgentResponse:
+    def finish(self, raw: JsonObject) -> AgentResponse:
         """Return the answer for the result of the prompt. Raises AgentError."""
         if self.failure is not None:
             raise self.failure
@@ -244,15 +243,15 @@ class ModelTurn:
                 self._messages.setdefault(id, []).append(text)
             else:  # a tool call ends a message that has no id
                 self._unnamed.setdefault(len(self._calls), []).append(text)
-            if len(self._messages) > MAX_MESSAGES:
-                self._fail(EndlessTurnError("says", MAX_MESSAGES, "messages"))
+            if len(self._messages) > MAX_PARTS:
+                self._fail(EndlessTurnError("says", MAX_PARTS, "messages"))
             yield Chunk(ChunkKind.TEXT, text)
 
     def _follow(self, kind: str, update: JsonObject) -> Iterator[Chunk]:
         id = as_text(update.get("toolCallId"))
         is_new = id not in self._calls
-        if is_new and len(self._calls) >= MAX_CALLS:
-            self._fail(EndlessTurnError("calls", MAX_CALLS, "tools"))
+        if is_new and len(self._calls) >= MAX_PARTS:
+            self._fail(EndlessTurnError("calls", MAX_PARTS, "tools"))
             return
         call = self._calls[id] = self._read_call(id, update)
         self._kinds[id] = as_text(update.get("kind")) or self._kinds.get(id, "")
@@ -360,7 +359,7 @@ class AcpAgent(LocalAgent):
 
     # --- one turn ---
 
-    async def _turn(
+    async def _run_program(
         self,
         session: Session,
         messages: Sequence[AgentMessage],
@@ -383,10 +382,10 @@ class AcpAgent(LocalAgent):
                 await agent.set_mode(mode.id, mode.option)
             result = await exchange.prompt(agent, format_prompt(messages), images)
             session.id = agent.id
-        return replace(turn.end(result), model=decode_model(opened))
+        return replace(turn.finish(result), model=decode_model(opened))
 
     async def _begin(self, agent: AgentSession, about: JsonObject, session: Session) -> JsonObject:
-        return await agent.start(session.folder)
+        return await agent.start_conversation(session.folder)
 
     async def _go_on(self, agent: AgentSession, about: JsonObject, session: Session) -> JsonObject:
         if not (method := decode_resume(about)):
@@ -503,27 +502,27 @@ class _Exchange:
         answered = anyio.Event()
         asking = anyio.CancelScope(shield=True)
 
-        async def ask() -> None:
+        async def request() -> None:
             with asking:
-                await self._ask(agent, words, images)
+                await self._prompt(agent, words, images)
             self._over.set()
             answered.set()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
+            tasks.start_soon(request)
             try:
                 await self._over.wait()
             finally:
                 if not answered.is_set():
                     with anyio.move_on_after(CANCEL_LIMIT, shield=True):
-                        await agent.cancel()
+                        await agent.cancel_turn()
                         await answered.wait()
                 asking.cancel()
         if self._problem is not None:
             raise self._problem
         return self._result or {}
 
-    async def _ask(self, agent: AgentSession, words: str, images: Sequence[Image]) -> None:
+    async def _prompt(self, agent: AgentSession, words: str, images: Sequence[Image]) -> None:
         try:
             shown = [(each.data, each.kind) for each in images]
             self._result = await agent.prompt(words, shown)
@@ -547,7 +546,7 @@ class _Exchange:
         if method != "session/update" or not self._session or session != self._session:
             return
         try:
-            for chunk in self._turn.add(as_object(params.get("update"))):
+            for chunk in self._turn.apply_update(as_object(params.get("update"))):
                 self._on_chunk(chunk)
         except Exception as problem:  # whatever who listens raised is raised where they wait
             self._problem = self._problem or problem

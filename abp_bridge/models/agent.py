@@ -16,9 +16,8 @@ from abp_bridge.core.json_value import JsonObject
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.models.streams import StreamParser, StreamPart
 
-MAX_ANSWER = 4 * 2**20  # characters of all messages of one turn: a model that goes on and on
-MAX_MESSAGES = 10_000  # with an id of their own in one turn: each is kept, an empty one as well
-MAX_CALLS = 10_000  # tools called in one turn, which all stand in its answer
+MAX_ANSWER = 4 * 2**20  # characters of all messages of one turn: a model may never stop
+MAX_PARTS = 10_000  # messages, and tool calls, of one turn: each is kept, an empty one as well
 SHORT = 500  # characters of an agent's own words in an error
 
 Role = Literal["system", "user", "assistant"]

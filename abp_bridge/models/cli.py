@@ -32,8 +32,7 @@ from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.models.agent import (
     MAX_ANSWER,
-    MAX_CALLS,
-    MAX_MESSAGES,
+    MAX_PARTS,
     SHORT,
     AgentError,
     AgentErrorCode,
@@ -125,11 +124,11 @@ class CliTurn:
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
         """Yield what is new in `data`."""
-        yield from self._read(self._lines.feed(data))
+        yield from self._read_lines(self._lines.feed(data))
 
-    def end(self, status: int, words: str) -> AgentResponse:
+    def finish(self, status: int, words: str) -> AgentResponse:
         """Return the answer, by exit code and last lines of stderr. Raises AgentError."""
-        list(self._read(self._lines.end()))
+        list(self._read_lines(self._lines.end()))
         if self.failure is not None:
             raise self.failure
         if self.is_complete:
@@ -143,7 +142,7 @@ class CliTurn:
             raise AgentError(AgentErrorCode.AGENT_DIED, died)
         raise AgentError(AgentErrorCode.TRUNCATED, f"it ended before its turn was over{said}")
 
-    def _read(self, lines: Iterator[JsonObject]) -> Iterator[Chunk]:
+    def _read_lines(self, lines: Iterator[JsonObject]) -> Iterator[Chunk]:
         try:
             for line in lines:
                 yield from self._dialect.read(self, line)
@@ -164,23 +163,23 @@ class CliTurn:
 
     # --- for the dialects ---
 
-    def say(self, message: str, text: str) -> Chunk:
+    def add_text(self, message: str, text: str) -> Chunk:
         """Add text to the message with that id."""
         self._size += len(text)
         is_new = message not in self._messages
         if self._size > MAX_ANSWER:
             self.failure = EndlessTurnError("says", MAX_ANSWER, "characters")
-        elif is_new and len(self._messages) >= MAX_MESSAGES:
-            self.failure = EndlessTurnError("says", MAX_MESSAGES, "messages")
+        elif is_new and len(self._messages) >= MAX_PARTS:
+            self.failure = EndlessTurnError("says", MAX_PARTS, "messages")
         elif is_new or text:
             self._messages.setdefault(message, []).append(text)
         return Chunk(ChunkKind.TEXT, text)
 
-    def call(self, id: str, name: str, arguments: JsonValue) -> Chunk:
+    def add_call(self, id: str, name: str, arguments: JsonValue) -> Chunk:
         """Add a tool call; a known one is not counted again."""
         self._calls.setdefault(id, ToolCall(id, name, as_object(arguments)))
-        if len(self._calls) > MAX_CALLS:
-            self.failure = EndlessTurnError("calls", MAX_CALLS, "tools")
+        if len(self._calls) > MAX_PARTS:
+            self.failure = EndlessTurnError("calls", MAX_PARTS, "tools")
         return Chunk(ChunkKind.TOOL_START, name, {"id": id, "arguments": as_object(arguments)})
 
     def fail(self, words: JsonValue, code: AgentErrorCode = AgentErrorCode.FAILED) -> None:
@@ -234,14 +233,14 @@ def _claude_message(turn: CliTurn, message: JsonObject) -> Iterator[Chunk]:
     for block in map(as_object, as_list(message.get("content"))):
         kind, text = block.get("type"), as_text(block.get("text"))
         if kind == "text" and text:
-            said = turn.say(id, text)
+            said = turn.add_text(id, text)
             if turn.streamed != id:
                 yield said
         elif kind == "thinking" and turn.streamed != id:
             yield Chunk(ChunkKind.THOUGHT, as_text(block.get("thinking")))
         elif kind == "tool_use":
             name = as_text(block.get("name"))
-            yield turn.call(as_text(block.get("id")), name, block.get("input"))
+            yield turn.add_call(as_text(block.get("id")), name, block.get("input"))
 
 
 def _claude_event(turn: CliTurn, event: JsonObject) -> Iterator[Chunk]:
@@ -305,17 +304,17 @@ def _codex_item(turn: CliTurn, when: str, item: JsonObject) -> Iterator[Chunk]:
             yield Chunk(kind, data=item)
         elif when == "item.completed":
             yield (
-                turn.say(id, text)
+                turn.add_text(id, text)
                 if kind == "agent_message"
                 else Chunk(ChunkKind.THOUGHT, text)
                 if kind == "reasoning"
                 else Chunk(ChunkKind.NOTICE, as_text(item.get("message")), item)
             )
     elif when == "item.completed":
-        turn.call(id, kind, item)
+        turn.add_call(id, kind, item)
         yield _ended(id, item)
     else:
-        yield turn.call(id, kind, item)
+        yield turn.add_call(id, kind, item)
 
 
 _CLAUDE = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
@@ -391,7 +390,7 @@ class CliAgent(LocalAgent):
         self._dialect.command(options.session_id, resumes=False, tools=options.cli_config.tools)
         return await super().start(options)
 
-    async def _turn(
+    async def _run_program(
         self,
         session: Session,
         messages: Sequence[AgentMessage],
@@ -412,7 +411,7 @@ class CliAgent(LocalAgent):
         except OSError as problem:
             words = f"{self._dialect.program} cannot be started: {problem}"
             raise AgentError(AgentErrorCode.NOT_AVAILABLE, words) from None
-        response = turn.end(child.process.returncode or 0, "\n".join(child.last_words))
+        response = turn.finish(child.process.returncode or 0, "\n".join(child.last_words))
         session.id = turn.session
         return response
 
@@ -420,8 +419,8 @@ class CliAgent(LocalAgent):
         """Send the prompt and read the output until the process ends or its time is over."""
         async with anyio.create_task_group() as tasks:
             source, sink = self._tap(child.stdout, child.stdin)
-            tasks.start_soon(_prompt, sink, prompt)
-            await _read(source, turn, on_chunk)
+            tasks.start_soon(_send_prompt, sink, prompt)
+            await _read_output(source, turn, on_chunk)
             if turn.failure is None:
                 with anyio.move_on_after(END_LIMIT):
                     await child.process.wait()
@@ -429,7 +428,7 @@ class CliAgent(LocalAgent):
             tasks.cancel_scope.cancel()
 
 
-async def _read(source: ByteReader, turn: CliTurn, on_chunk: OnChunk) -> None:
+async def _read_output(source: ByteReader, turn: CliTurn, on_chunk: OnChunk) -> None:
     """Read its output. After the last line stop soon: programs that it started may keep stdout
     open.
     """
@@ -441,7 +440,7 @@ async def _read(source: ByteReader, turn: CliTurn, on_chunk: OnChunk) -> None:
                 reading.deadline = min(reading.deadline, anyio.current_time() + END_LIMIT)
 
 
-async def _prompt(sink: ByteWriter, prompt: bytes) -> None:
+async def _send_prompt(sink: ByteWriter, prompt: bytes) -> None:
     with (
         contextlib.suppress(OSError),
         contextlib.closing(sink),

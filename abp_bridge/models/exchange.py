@@ -216,7 +216,7 @@ class Transcript:
         if self._has_events:
             await self._on_line(self._rest)
         elif self._about:
-            await self._tell(self._line({**self._about, "body": _read(self._rest)}))
+            await self._tell(self._line({**self._about, "body": _parse_body(self._rest)}))
         self._rest = b""
         await self._tell(b"")
 
@@ -242,7 +242,7 @@ class Transcript:
         await self._source.receive()
 
 
-def _read(body: bytes) -> JsonValue:
+def _parse_body(body: bytes) -> JsonValue:
     text = body.decode(errors="replace")
     try:
         value: JsonValue = json.loads(text)

@@ -136,7 +136,7 @@ class LlmAgent(Agent):
         said = [{name: it for name, it in asdict(each).items() if it} for each in messages]
         return json.dumps(said, ensure_ascii=False).encode()
 
-    async def _ask(
+    async def _run_turn(
         self,
         session: Session,
         messages: Sequence[AgentMessage],
@@ -147,7 +147,7 @@ class LlmAgent(Agent):
     ) -> AgentResponse:
         exchange = self._exchange({**os.environ, **session.options.cli_config.environment})
         # In a thread: the first takes seconds, and others have their turns meanwhile.
-        asked = await anyio.to_thread.run_sync(self._make, exchange, abandon_on_cancel=True)
+        asked = await anyio.to_thread.run_sync(self._load_model, exchange, abandon_on_cancel=True)
         from abp_bridge.models.model_turn import request_model
 
         with closing(exchange):
@@ -180,7 +180,7 @@ class LlmAgent(Agent):
             return f"what {names} holds is no key: there are blanks or special characters in it"
         return ""
 
-    def _make(self, exchange: Exchange) -> ModelClient:
+    def _load_model(self, exchange: Exchange) -> ModelClient:
         try:
             from abp_bridge.models.model_turn import make_model
 

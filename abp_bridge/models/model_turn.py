@@ -56,8 +56,6 @@ from abp_bridge.models.agent import (
 )
 from abp_bridge.models.exchange import Exchange
 
-MAX_DEPTH = 3  # of an error within an error, until its message: APIs have one or two
-
 # What each setting is called in the body of a request, by all of the APIs.
 _IN_REQUESTS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -357,7 +355,7 @@ def _code(problem: Exception) -> AgentErrorCode:
 def _words(problem: Exception) -> str:
     """Return the message in the API's answer; else the library's."""
     body: JsonValue = getattr(problem, "body", None)
-    for _ in range(MAX_DEPTH):
+    for _ in range(3):  # an error within an error: APIs have one or two
         about = as_object(body)
         if message := as_text(about.get("message")):
             return message

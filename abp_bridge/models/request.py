@@ -54,9 +54,6 @@ _IGNORED = ("modelPreferences", "includeContext", "metadata")
 MAX_SENT = MAX_MESSAGE // 2  # characters: quoted, line by line, they may be twice as many
 MAX_IMAGE = 5 * 2**20  # bytes: what each provider takes
 MAX_IMAGES = 8 * 2**20  # bytes of all in one request; in base64 they fit a line of JSON-RPC
-MAX_TOKENS = 1_000_000  # nobody's answer is longer; a number beyond is none
-MAX_STOPS = 16  # texts that end an answer: APIs of models take fewer
-MAX_STOP = 100  # characters of each: it ends an answer, and says nothing
 # The kinds that every provider takes -> what each begins with.
 _IMAGES: Mapping[str, bytes] = {
     "image/png": b"\x89PNG\r\n\x1a\n",
@@ -99,9 +96,9 @@ def decode_request(question: Question) -> ModelRequest:
         raise _too_large()
     if system := _clean(params.get("systemPrompt") or ""):
         messages.insert(0, AgentMessage("system", system))
-    if sum(len(each.content) for each in messages) > MAX_SENT:
-        raise _too_long()
     settings = _decode_settings(params if is_servers_own(question.request) else {})
+    if sum(map(len, [*(each.content for each in messages), *settings.stop_sequences])) > MAX_SENT:
+        raise _too_long()
     return ModelRequest(
         tuple(messages),
         settings,
@@ -174,8 +171,8 @@ def _decode_image(block: JsonObject) -> Image:
 def _decode_settings(params: JsonObject) -> ModelSettings:
     temperature = params.get("temperature")
     tokens = as_integer(params.get("maxTokens"))
-    if params.get("maxTokens") is not None and not (tokens and 0 < tokens <= MAX_TOKENS):
-        raise RemoteProtocolError(f"maxTokens must be a whole number from 1 to {MAX_TOKENS}")
+    if params.get("maxTokens") is not None and not (tokens and tokens > 0):
+        raise RemoteProtocolError("maxTokens must be a whole number above 0")
     if temperature is not None and as_number(temperature) is None:
         raise RemoteProtocolError("temperature must be a number")
     return ModelSettings(
@@ -187,12 +184,9 @@ def _decode_settings(params: JsonObject) -> ModelSettings:
 
 def _decode_stops(raw: JsonValue) -> tuple[str, ...]:
     stops = as_texts(raw)
-    seen = all(sanitize.reveal(each) == each and len(each) <= MAX_STOP for each in stops)
-    if not (isinstance(raw, list) and len(stops) == len(raw) <= MAX_STOPS and seen):
-        raise RemoteProtocolError(
-            f"stopSequences must be at most {MAX_STOPS} texts of at most {MAX_STOP} characters that"
-            " can be seen"
-        )
+    seen = all(sanitize.reveal(each) == each for each in stops)
+    if not (isinstance(raw, list) and len(stops) == len(raw) and seen):
+        raise RemoteProtocolError("stopSequences must be texts that can be seen")
     return tuple(stops)
 
 
@@ -300,7 +294,7 @@ def make_edit(id: str, asked: Question, answer: str) -> Question:
         ANSWER, FieldType.TEXT, {"type": "string", "default": answer}, "Answer", default=answer
     )
     words = f"What you write here goes to {label(asked.origin)} as the model's answer."
-    return _make(id, asked, Kind.INPUT, words, field)
+    return _make_question(id, asked, Kind.INPUT, words, field)
 
 
 def read_decision(answer: Answer) -> Decision:
@@ -333,10 +327,10 @@ def _make_select(
         default=values[0],
         choices=tuple(Choice(each.value, each.value, words) for each, words in labels.items()),
     )
-    return _make(id, asked, Kind.SELECT, "\n\n".join(paragraphs), field)
+    return _make_question(id, asked, Kind.SELECT, "\n\n".join(paragraphs), field)
 
 
-def _make(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Question:
+def _make_question(id: str, asked: Question, kind: Kind, whole: str, field: Field) -> Question:
     shown = message(whole)
     return Question(
         id,

@@ -54,7 +54,7 @@ class Session:
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     _turns: list[anyio.CancelScope] = field(default_factory=list)
 
-    async def run(
+    async def run_turn(
         self, turn: Callable[[], Awaitable[AgentResponse]], timeout: float, title: str
     ) -> AgentResponse:
         """Run a turn after those before it, and count its usage.
@@ -85,7 +85,7 @@ class Session:
             self._count(response.usage)
         return response
 
-    async def stop(self) -> None:
+    async def cancel_turns(self) -> None:
         """Cancel the running turn and the waiting ones, and wait for their end."""
         for scope in self._turns:
             scope.cancel()
@@ -142,7 +142,7 @@ class Agent(AgentProtocol, abc.ABC):
         timeout_ms: int = TIMEOUT_MS,
     ) -> AgentResponse:
         tell = on_chunk if stream else ignore_chunk
-        return await self._run(session, messages, tell, settings, timeout_ms, resumes=False)
+        return await self._send(session, messages, tell, settings, timeout_ms, resumes=False)
 
     async def resume(
         self,
@@ -157,12 +157,12 @@ class Agent(AgentProtocol, abc.ABC):
         if self.keeps_sessions and session not in self._sessions:
             await self.start(StartOptions(session_id=session))
         tell = on_chunk if stream else ignore_chunk
-        response = await self._run(session, messages, tell, settings, timeout_ms, resumes=True)
+        response = await self._send(session, messages, tell, settings, timeout_ms, resumes=True)
         return self._sessions[session].id, response
 
     async def stop(self, session: str) -> None:
         if (known := self._sessions.get(session)) is not None:
-            await known.stop()
+            await known.cancel_turns()
 
     async def get_usage(self, session: str) -> Usage | None:
         """Return the session's usage; none of these agents reports a billing period."""
@@ -174,7 +174,7 @@ class Agent(AgentProtocol, abc.ABC):
         return None if response.usage is None else response.usage.cost
 
     @abc.abstractmethod
-    async def _ask(
+    async def _run_turn(
         self,
         session: Session,
         messages: Sequence[AgentMessage],
@@ -185,7 +185,7 @@ class Agent(AgentProtocol, abc.ABC):
     ) -> AgentResponse:
         """Run one turn; leaves nothing behind when cancelled. Raises AgentError."""
 
-    async def _run(
+    async def _send(
         self,
         id: str,
         messages: Sequence[AgentMessage],
@@ -202,8 +202,8 @@ class Agent(AgentProtocol, abc.ABC):
         def tell(chunk: Chunk) -> None:
             self.stream_message(session.id, chunk, on_chunk)
 
-        response = await session.run(
-            lambda: self._ask(session, messages, tell, settings, resumes=resumes),
+        response = await session.run_turn(
+            lambda: self._run_turn(session, messages, tell, settings, resumes=resumes),
             timeout_ms / 1_000,
             self.title,
         )
@@ -247,7 +247,7 @@ class LocalAgent(Agent):
         return format_prompt(messages).encode()
 
     @abc.abstractmethod
-    async def _turn(
+    async def _run_program(
         self,
         session: Session,
         messages: Sequence[AgentMessage],
@@ -259,7 +259,7 @@ class LocalAgent(Agent):
         AgentError.
         """
 
-    async def _ask(
+    async def _run_turn(
         self,
         session: Session,
         messages: Sequence[AgentMessage],
@@ -268,7 +268,7 @@ class LocalAgent(Agent):
         *,
         resumes: bool,
     ) -> AgentResponse:
-        response = await self._turn(session, messages, on_chunk, resumes=resumes)
+        response = await self._run_program(session, messages, on_chunk, resumes=resumes)
         self._sessions[session.id] = session
         metadata = {**response.metadata, "session": session.id}
         return replace(response, ignored=settings.given, metadata=metadata)

@@ -11,9 +11,7 @@ from typing import Literal
 
 from abp_bridge.core.json_value import JsonObject, parse_json
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.json_lines import JsonLines
-
-MAX_EVENT = 16 * 2**20  # bytes: an answer that comes in one piece is one event
+from abp_bridge.protocols.json_lines import MAX_LINE, JsonLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class EventStream:
         """Yield the data of the events that end in `data`; names and comments are skipped.
 
         Raises:
-            RemoteProtocolError: An event has more than `MAX_EVENT` bytes.
+            RemoteProtocolError: An event has more than `MAX_LINE` bytes.
         """
         first, *lines = data.split(b"\n")
         self._take(first)
@@ -60,8 +58,8 @@ class EventStream:
         self._line += data
         self._size += len(data)
         self.is_whole = self.is_whole and not data
-        if self._size > MAX_EVENT:
-            raise RemoteProtocolError(f"an event of more than {MAX_EVENT:,} bytes")
+        if self._size > MAX_LINE:
+            raise RemoteProtocolError(f"an event of more than {MAX_LINE:,} bytes")
 
     def _end_line(self) -> Iterator[bytes]:
         line = bytes(self._line).removesuffix(b"\r")
@@ -86,14 +84,14 @@ class LineStream:
 
     def feed(self, data: bytes) -> Sequence[StreamPart]:
         """Return the new messages and errors; `partial` is last if one has begun."""
-        parts = [*self._read(self._lines.feed(data))]
+        parts = [*self._parse(self._lines.feed(data))]
         return [*parts, PARTIAL] if self._lines.is_partial else parts
 
     def end(self) -> Sequence[StreamPart]:
         """Return what was left, an error if a message was cut, and `eof`."""
-        return [*self._read(self._lines.end()), EOF]
+        return [*self._parse(self._lines.end()), EOF]
 
-    def _read(self, lines: Iterator[JsonObject]) -> Iterator[StreamPart]:
+    def _parse(self, lines: Iterator[JsonObject]) -> Iterator[StreamPart]:
         try:
             for line in lines:
                 yield from self._errors()
@@ -124,10 +122,10 @@ class ApiStream:
             begun = data.removeprefix(BOM_UTF8).lstrip()
             self._is_text = begun.startswith((b"{", b"[")) if begun else None
         if self._is_text is False:
-            parts = [*self._read(data)]
+            parts = [*self._parse(data)]
             return parts if self._events.is_whole else [*parts, PARTIAL]
-        if len(self._text) + len(data) > MAX_EVENT:
-            return [_error(f"a text of more than {MAX_EVENT:,} bytes")]
+        if len(self._text) + len(data) > MAX_LINE:
+            return [_error(f"a text of more than {MAX_LINE:,} bytes")]
         self._text += data
         return [PARTIAL] if self._is_text else []
 
@@ -138,7 +136,7 @@ class ApiStream:
         is_cut = self._is_text is False and not self._events.is_whole
         return [_error(_CUT), EOF] if is_cut else [EOF]
 
-    def _read(self, data: bytes) -> Iterator[StreamPart]:
+    def _parse(self, data: bytes) -> Iterator[StreamPart]:
         try:
             for event in self._events.feed(data):
                 yield EOF if event.strip() == _DONE else _message(event)

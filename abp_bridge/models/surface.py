@@ -37,6 +37,7 @@ from abp_bridge.models.agent import (
 from abp_bridge.models.request import (
     ANSWER,
     APPROVERS,
+    MAX_SENT,
     Decision,
     ModelRequest,
     Review,
@@ -67,9 +68,7 @@ AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everythi
 MAX_OPEN = 3  # approvals of one app: a person reads one after the other
 MAX_NOES = 3  # in a row to one app, which asks again and again: then its person is left alone
 INTERVAL = 5.0  # seconds between reports of how far an answer is: most are there sooner
-STOP_LIMIT = 10.0  # seconds for a session's process to be gone: it bounds that itself
 SHORTEST_KEY = 8  # characters: shorter ones stand in other words
-MAX_SHOWN = 50_000  # characters of an answer: a person can be shown as many
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
 # Which the person has to mend first, or which is the model's last word: again would be the same.
 _FINAL = (*_LASTING, AgentErrorCode.REFUSED, AgentErrorCode.NO_IMAGES)
@@ -285,8 +284,8 @@ class AgentSurface(OwnSurface):
             words = f"{self._model} cannot be asked: {problem.strerror or problem}"
             raise SurfaceUnsupportedError(words, lasting=False) from None
         text, hidden = clean(as_text(well_formed(response.content)))
-        if not text.strip() or len(text) > MAX_SHOWN:
-            what = f"more than {MAX_SHOWN:,} characters" if text.strip() else "without text"
+        if not text.strip() or len(text) > MAX_SENT:
+            what = f"more than {MAX_SENT:,} characters" if text.strip() else "without text"
             raise SurfaceFailedError(f"{self._model} answered {what}")
         if response.usage is not None:
             usage = replace(response.usage, cost=agent.estimate_cost(response))
@@ -329,7 +328,7 @@ class AgentSurface(OwnSurface):
                 finally:
                     tasks.cancel_scope.cancel()
         finally:
-            with anyio.move_on_after(STOP_LIMIT, shield=True):
+            with anyio.CancelScope(shield=True):
                 await agent.stop(session)
         assert problem is not None, "a turn that is cancelled does not come here"
         if problem.code is AgentErrorCode.TIMEOUT and (gone := limit - left) > 1:

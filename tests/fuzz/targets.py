@@ -152,11 +152,11 @@ def model_turn(update: JsonObject) -> None:
     for tools in (True, False):
         played = acp_agent.ModelTurn(tools=tools)
         for kind in (update.get("sessionUpdate"), *agent.UPDATES):
-            list(played.add({**update, "sessionUpdate": kind}))
+            list(played.apply_update({**update, "sessionUpdate": kind}))
         played.refuse(update)
         for reason in ("end_turn", update.get("stopReason")):
             with contextlib.suppress(AgentError):
-                played.end({**update, "stopReason": reason})
+                played.finish({**update, "stopReason": reason})
     acp_agent.decode_failure(0, "x", update, "s")
     acp_agent.decode_mode(update)
     acp_agent.decode_model(update)
@@ -270,7 +270,7 @@ def command_lines(data: bytes, cut: int) -> None:
         for start in range(0, len(data), cut):
             list(turn.feed(data[start : start + cut]))
         with contextlib.suppress(AgentError):
-            turn.end(0, "")
+            turn.finish(0, "")
 
 
 def wire(data: bytes) -> None:

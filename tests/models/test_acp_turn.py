@@ -27,13 +27,13 @@ def call(id: str = "t", what: str = "tool_call", **more: Json) -> Json:
 
 def play(*updates: Json, turn: ModelTurn | None = None) -> list[Chunk]:
     turn = turn or ModelTurn(tools=True)
-    return [told for update in updates for told in turn.add(update)]
+    return [told for update in updates for told in turn.apply_update(update)]
 
 
 def answer(*updates: Json, tools: bool = True, result: Json = WHOLE) -> AgentResponse:
     turn = ModelTurn(tools=tools)
     play(*updates, turn=turn)
-    return turn.end(result)
+    return turn.finish(result)
 
 
 # --- its sessions ---------------------------------------------------------------------------------
@@ -172,13 +172,13 @@ def test_one_that_was_refused_or_does_nothing_is_none() -> None:
         call("u", kind="think", status="completed"),
         turn=turn,
     )
-    assert turn.end(WHOLE).stop_reason == "end_turn"
+    assert turn.finish(WHOLE).stop_reason == "end_turn"
 
 
 def test_what_is_refused_without_end_is_refused_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acp, "MAX_CALLS", 0)
+    monkeypatch.setattr(acp, "MAX_PARTS", 0)
     assert ModelTurn(tools=False).refuse({}) == agent.CANCELLED
 
 
@@ -222,7 +222,7 @@ def test_what_is_no_end_of_a_turn_is_no_answer(reason: Json, code: str) -> None:
     ("updates", "words"),
     [
         ([chunk("12345"), chunk("6")], "more than 5 characters"),
-        ([call(str(number)) for number in range(5)], "more than 4 tools"),
+        ([call(str(number)) for number in range(3)], "more than 2 tools"),
         ([chunk(each, each) for each in "abc"], "more than 2 messages"),
     ],
 )
@@ -230,13 +230,12 @@ def test_a_turn_without_an_end_is_cut(
     updates: list[Json], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acp, "MAX_ANSWER", 5)
-    monkeypatch.setattr(acp, "MAX_CALLS", 4)
-    monkeypatch.setattr(acp, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(acp, "MAX_PARTS", 2)
     turn = ModelTurn(tools=True)
     play(*updates, turn=turn)
     assert turn.failure is not None
     with pytest.raises(AgentError, match=words) as problem:
-        turn.end(WHOLE)
+        turn.finish(WHOLE)
     assert problem.value.code == "TRUNCATED"
 
 

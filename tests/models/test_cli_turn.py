@@ -58,7 +58,7 @@ WORDS: dict[str, Usage] = {
 @pytest.mark.parametrize("name", WORDS)
 def test_an_answer_in_words(name: str) -> None:
     chunks, turn = read(name, recorded(f"{name}-words"))
-    response = turn.end(0, "")
+    response = turn.finish(0, "")
     assert (response.content, response.tool_calls) == ("Hello.", ())
     assert response.usage == WORDS[name]
     assert [each.text for each in chunks if each.kind == "text"] == ["Hello."]
@@ -79,7 +79,7 @@ TOOLS: dict[str, tuple[ToolCall, str, Usage]] = {
 def test_a_tool_on_the_way(name: str) -> None:
     wanted, result, usage = TOOLS[name]
     chunks, turn = read(name, recorded(f"{name}-tool"))
-    response = turn.end(0, "")
+    response = turn.finish(0, "")
     (call,) = response.tool_calls
     assert (call.id, call.name) == (wanted.id, wanted.name)
     assert call.arguments == wanted.arguments or "echo hi" in json.dumps(call.arguments)
@@ -101,7 +101,7 @@ REFUSED = {
 def test_a_wrong_key_is_said_at_once(name: str) -> None:
     _, turn = read(name, recorded(f"{name}-wrong-key"))
     with pytest.raises(AgentError) as refused:
-        turn.end(1, "")
+        turn.finish(1, "")
     assert refused.value.code == REFUSED[name]
     assert turn.failure is refused.value
     words = ("no such key", "no such thing", "authentication_failed")
@@ -111,11 +111,11 @@ def test_a_wrong_key_is_said_at_once(name: str) -> None:
 def test_a_session_that_is_not_there() -> None:
     _, turn = read("claude", recorded("claude-unknown-session"), resumes=True)
     with pytest.raises(AgentError, match="No conversation found") as lost:
-        turn.end(1, "")
+        turn.finish(1, "")
     assert lost.value.code == Code.SESSION_UNKNOWN
     _, turn = read("codex", b"", resumes=True)
     with pytest.raises(AgentError, match="go on with s-1: Error: no rollout") as lost:
-        turn.end(1, "Error: no rollout found\n")
+        turn.finish(1, "Error: no rollout found\n")
     assert lost.value.code == Code.SESSION_UNKNOWN
 
 
@@ -132,7 +132,7 @@ def test_what_was_cut_off_is_never_whole(stream: str) -> None:
         for status, code in ((0, Code.TRUNCATED), (1, Code.AGENT_DIED)):
             _, turn = read(name, b"".join(lines[:cut]) + lines[cut][: len(lines[cut]) // 2])
             with pytest.raises(AgentError) as problem:
-                turn.end(status, "out of memory")
+                turn.finish(status, "out of memory")
             assert problem.value.code == code
             assert str(problem.value).endswith("out of memory")
 
@@ -145,7 +145,7 @@ def test_where_the_bytes_are_cut_makes_no_difference(stream: str, cuts: list[int
     torn = CliTurn(DIALECTS[name], "s-1")
     pieces = [data[start:end] for start, end in pairwise(places)]
     assert [chunk for piece in pieces for chunk in torn.feed(piece)] == chunks
-    assert torn.end(0, "") == turn.end(0, "")
+    assert torn.finish(0, "") == turn.finish(0, "")
     assert torn.session == turn.session
 
 
@@ -156,7 +156,7 @@ def play(name: str, *lines: Json) -> tuple[list[Chunk], AgentResponse | AgentErr
     data = b"".join(json.dumps(each).encode() + b"\n" for each in lines)
     chunks, turn = read(name, data)
     try:
-        return chunks, turn.end(0, "")
+        return chunks, turn.finish(0, "")
     except AgentError as problem:
         return chunks, problem
 
@@ -297,7 +297,7 @@ def test_a_model_that_goes_on_and_on_is_not_kept(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_model_that_calls_and_calls_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "MAX_CALLS", 1)
+    monkeypatch.setattr(cli, "MAX_PARTS", 1)
     calls = [{"type": "tool_use", "id": id, "name": "look"} for id in ("a", "a", "b")]
     assert isinstance(play("claude", claude(*calls[:2]), DONE)[1], AgentResponse)
     _, problem = play("claude", claude(*calls), DONE)
@@ -306,7 +306,7 @@ def test_a_model_that_calls_and_calls_is_not_kept(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_model_that_begins_and_begins_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(cli, "MAX_PARTS", 2)
     said = [codex_says(id, "") for id in ("a", "b", "b", "c")]
     assert isinstance(play("codex", *said[:3], WENT)[1], AgentResponse)
     _, problem = play("codex", *said, WENT)
@@ -318,7 +318,7 @@ def test_a_line_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(json_lines, "MAX_LINE", 10)
     _, turn = read("codex", b"x" * 11)
     with pytest.raises(AgentError) as problem:
-        turn.end(0, "")
+        turn.finish(0, "")
     assert problem.value.code == Code.PROTOCOL
 
 

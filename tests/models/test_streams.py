@@ -88,7 +88,7 @@ def test_what_is_no_message_is_an_error_and_ends_nothing() -> None:
 
 def test_what_has_no_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "MAX_LINE", 10)
-    monkeypatch.setattr(streams, "MAX_EVENT", 10)
+    monkeypatch.setattr(streams, "MAX_LINE", 10)
     for parser in (LineStream(), ApiStream()):
         assert parser.feed(b"data: 12345678")[0].error.endswith("more than 10 bytes")
     assert ApiStream().feed(b'{"a": 12345678')[0].error == "a text of more than 10 bytes"

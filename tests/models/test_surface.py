@@ -35,7 +35,8 @@ from abp_bridge.models.agent import (
     StartOptions,
     Usage,
 )
-from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, MAX_SHOWN, AgentSurface
+from abp_bridge.models.request import MAX_SENT
+from abp_bridge.models.surface import AT_ONCE, MAX_OPEN, AgentSurface
 from abp_bridge.models.targets import make_agent
 from abp_bridge.protocols.mcp.sampling import SAMPLED, decode_sampling
 from abp_bridge.session.context import AskContext
@@ -444,7 +445,7 @@ async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
         await ask(Model(cut), Person("send"))
 
 
-@pytest.mark.parametrize("text", [None, "", " \n", "x" * (MAX_SHOWN + 1)])
+@pytest.mark.parametrize("text", [None, "", " \n", "x" * (MAX_SENT + 1)])
 @pytest.mark.parametrize("cut", [False, True])
 async def test_what_cannot_be_shown_is_no_answer(text: str | None, cut: bool) -> None:
     answer: AgentResponse | AgentError = AgentResponse(text)

@@ -153,9 +153,9 @@ def _play_model(raw: Json) -> object:
     """The same, of an agent that is a model."""
     turn = acp.ModelTurn(tools=False)
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
-        list(turn.add({**as_object(raw), "sessionUpdate": kind}))
+        list(turn.apply_update({**as_object(raw), "sessionUpdate": kind}))
     with contextlib.suppress(AgentError):
-        turn.end({**as_object(raw), "stopReason": "end_turn"})
+        turn.finish({**as_object(raw), "stopReason": "end_turn"})
     acp.decode_mode(as_object(raw))
     return turn.refuse(as_object(raw))
 
