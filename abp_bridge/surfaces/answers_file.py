@@ -403,12 +403,12 @@ def _as_given(given: JsonValue, folder: str) -> JsonValue:
 
 
 def _one_of(words: Mapping[str, object], wanted: str) -> Callable[[JsonValue, str], object]:
-    def read(given: JsonValue, folder: str) -> object:
+    def decode_word(given: JsonValue, folder: str) -> object:
         if not isinstance(given, str) or given not in words:
             raise ValueError(f"must be {wanted}")
         return words[given]
 
-    return read
+    return decode_word
 
 
 # What an entry may have, and its readers. A reader is given the value and the folder of the answers

@@ -161,12 +161,14 @@ class QuestionsServer:
             return _problem(400, "InvalidRequestError", str(why), field="answers")
         if wrong := validate_answer(asked.question, content)[1]:
             return _problem(400, "InvalidRequestError", "; ".join(wrong), field="answers")
-        return self._answer(request, Outcome.ACCEPTED, content, Ending.ANSWERED_BY_PROGRAM)
+        return self._respond_to_answer(
+            request, Outcome.ACCEPTED, content, Ending.ANSWERED_BY_PROGRAM
+        )
 
     async def _reject(self, request: Request) -> Response:
-        return self._answer(request, Outcome.DECLINED, {}, Ending.REJECTED_BY_PROGRAM)
+        return self._respond_to_answer(request, Outcome.DECLINED, {}, Ending.REJECTED_BY_PROGRAM)
 
-    def _answer(
+    def _respond_to_answer(
         self, request: Request, outcome: Outcome, content: JsonObject, ending: Ending
     ) -> Response:
         asked = self._open.pop(request.path_params["id"], None)

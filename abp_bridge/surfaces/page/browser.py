@@ -67,7 +67,7 @@ async def open_browser(address: str, environ: Mapping[str, str] = os.environ) ->
         env.pop(name, None)
     problems = []
     for command in _commands(address, environ):
-        problem = await anyio.to_thread.run_sync(_run, command, env, abandon_on_cancel=True)
+        problem = await anyio.to_thread.run_sync(_run_command, command, env, abandon_on_cancel=True)
         if not problem:
             return command[0]
         problems.append(f"{command[0]} {problem}")
@@ -76,7 +76,7 @@ async def open_browser(address: str, environ: Mapping[str, str] = os.environ) ->
     raise BrowserError("; ".join(problems))
 
 
-def _run(command: list[str], env: Mapping[str, str]) -> str:
+def _run_command(command: list[str], env: Mapping[str, str]) -> str:
     """Return what went wrong. The browser outlives this process."""
     null = subprocess.DEVNULL
     try:

@@ -205,7 +205,7 @@ class OpenForm:
         """Close it, unless the user has seen it or it is over."""
         if not (self.opened or self.link.ending):
             self._refusal = reason
-            self.close(Ending.MOVED)
+            self.finish(Ending.MOVED)
 
     def answer(self, reply: SurfaceResponse, ending: Ending = Ending.ELSEWHERE) -> bool:
         """Answer it; False if it is over."""
@@ -214,10 +214,10 @@ class OpenForm:
         if self.link.ending or is_over or is_late:
             return False
         self._reply = reply
-        self.close(ending)
+        self.finish(ending)
         return True
 
-    def close(self, ending: Ending) -> None:
+    def finish(self, ending: Ending) -> None:
         """End it; the first ending counts."""
         self.link.ending = self.link.ending or ending
         self._drafts.clear()

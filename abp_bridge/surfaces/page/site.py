@@ -104,7 +104,7 @@ class PageSite:
             if context.asking is not None:
                 context.asking.renew_url = None
             is_late = anyio.current_time() >= form.deadline
-            form.close(Ending.TIMED_OUT if is_late else Ending.WITHDRAWN)
+            form.finish(Ending.TIMED_OUT if is_late else Ending.WITHDRAWN)
             del self._open[link.id]
             self._links.forget_old(self._open)
             self.signal_change()
@@ -365,7 +365,7 @@ class PageSite:
         question, address = form.question, form.link.address
         action = sent.first("action")
         if (outcome := _LEAVES.get(action)) is not None:
-            return self._answer(request, form, SurfaceResponse(outcome))
+            return self._submit(request, form, SurfaceResponse(outcome))
         brings = not (action == "more" and _is_script(request))  # what is filled in
         if brings and not controls.has_counts(question, sent):
             problem = http.FormError("It does not say how many entries a list has.", 400)
@@ -385,7 +385,7 @@ class PageSite:
             return _lead(request, f"{address}?draft={form.keep(kept, wrong).name}")
         if len(question.fields) > 1:
             return _lead(request, f"{address}/check/{form.keep(filled).name}")
-        return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
+        return self._submit(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
 
     def _stay(self, request: Request, form: OpenForm, filled: Filled, action: str) -> Response:
         """Keep the question open with what was entered, for later or for longer."""
@@ -410,9 +410,9 @@ class PageSite:
         if sent.first("action") != "send" or controls.input_errors(form.question, given, words):
             again = form.keep(kept.filled)  # the last there is: so Back finds the same
             return _lead(request, f"{form.link.address}?draft={again.name}")
-        return self._answer(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
+        return self._submit(request, form, SurfaceResponse(Outcome.ACCEPTED, given))
 
-    def _answer(self, request: Request, form: OpenForm, reply: SurfaceResponse) -> Response:
+    def _submit(self, request: Request, form: OpenForm, reply: SurfaceResponse) -> Response:
         if form.answer(reply, Ending(reply.outcome.row.page)):
             now = anyio.current_time()
             unshown = {id: until for id, until in self._unshown.items() if until > now}

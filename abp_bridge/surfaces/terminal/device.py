@@ -59,7 +59,7 @@ class StdioTerminal:
     def open(self) -> None:
         """Do nothing: it is open."""
 
-    def write(self, words: str) -> None:
+    def print(self, words: str) -> None:
         """Write at once; reading notices a closed terminal."""
         with contextlib.suppress(OSError):  # a terminal that is gone sends SIGHUP too
             sys.stdout.write(words)
@@ -149,7 +149,7 @@ class TtyDevice:
             f"{self._name} has gone. Start again with the name of another", lasting=True
         )
 
-    def write(self, words: str) -> None:
+    def print(self, words: str) -> None:
         """Write lines, each from the first column."""
         self.put(words.replace("\n", "\r\n"))
 

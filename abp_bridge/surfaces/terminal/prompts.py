@@ -170,7 +170,7 @@ class InteractivePrompts:
             )
             control = _control(prompt)
             control.pointed_at = start
-            picked = await self._run(prompt, searching=control if search else None)
+            picked = await self._run_prompt(prompt, searching=control if search else None)
             return picked, 0 if search else control.pointed_at
 
     async def _type(
@@ -184,7 +184,7 @@ class InteractivePrompts:
                 instruction=self._lines(f"{title}:")[2:],
                 style=_style(problem),
             )
-            return str(await self._run(prompt))
+            return str(await self._run_prompt(prompt))
 
     def _lead(self, hint: str, problem: str) -> str:
         """Return the hint and the problem as lines above the prompt: questionary's "message"."""
@@ -194,7 +194,7 @@ class InteractivePrompts:
         """Return `words` indented and wrapped; questionary writes the first blanks."""
         return "\n".join(wrapped(words, columns=self._device.columns))
 
-    async def _run(
+    async def _run_prompt(
         self, prompt: questionary.Question, searching: InquirerControl | None = None
     ) -> Any:
         from prompt_toolkit.filters import to_filter
@@ -307,10 +307,10 @@ class LinePrompts:
         """Return one line that passes `check`."""
         self._hint(_TAKE if default else "", hint)
         prompt = f"  {title}{f' [{label(default)}]' if default else ''}: "
-        given = await self._read(prompt, secret=secret) or default
+        given = await self._read_line(prompt, secret=secret) or default
         while problem := check(given):
             self._put(f"  {problem}\n")
-            given = await self._read(prompt, secret=secret) or default
+            given = await self._read_line(prompt, secret=secret) or default
         return given
 
     async def path(
@@ -321,7 +321,7 @@ class LinePrompts:
             self._put("\n".join(wrapped(problem, columns=self._device.columns)) + "\n")
         else:
             self._hint("a file's name", hint)
-        return await self._read(f"  {title}: ")
+        return await self._read_line(f"  {title}: ")
 
     async def pick(self, title: str, options: Sequence[Choice], start: int | None) -> int:
         """Return the index of one option; `start` is the default's."""
@@ -330,7 +330,7 @@ class LinePrompts:
         words = "y or n" if any(_words(each) for each in options) else ""
         self._hint(words, _TAKE if default else "")
         prompt = f"  Number{f' [{default}]' if default else ''}: "
-        while len(picked := _pick(await self._read(prompt) or default, options)) != 1:
+        while len(picked := _pick(await self._read_line(prompt) or default, options)) != 1:
             wanted = f"must be one number from 1 to {len(options)}"
             self._put(f"  {f'{wanted}, or {words}' if words else wanted}\n")
         return picked[0]
@@ -345,7 +345,7 @@ class LinePrompts:
         self._hint("numbers with commas", "0 for none of them", _TAKE if default else "")
         prompt = f"  {title}{f' [{default}]' if default else ''}: "
         while True:
-            typed = await self._read(prompt) or default
+            typed = await self._read_line(prompt) or default
             picked = _numbers(typed, len(options))
             problem = check(picked) if picked or typed.strip() == "0" else wanted
             if not problem:
@@ -370,7 +370,7 @@ class LinePrompts:
             )
             self._put("\n".join(lines) + "\n")
 
-    async def _read(self, prompt: str, *, secret: bool = False) -> str:
+    async def _read_line(self, prompt: str, *, secret: bool = False) -> str:
         """Read a whole line: a terminal truncates a longer one."""
         while len(data := await self._read_once(prompt, secret=secret)) >= MAX_LINE:
             self._put(
@@ -401,7 +401,7 @@ class LinePrompts:
         raise PromptExit(Outcome.CANCELLED if is_left else Outcome.DECLINED)
 
     def _put(self, words: str) -> None:
-        self._device.write(words)
+        self._device.print(words)
 
 
 def _pick(typed: str, options: Sequence[Choice]) -> list[int]:

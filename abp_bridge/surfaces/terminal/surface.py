@@ -96,7 +96,7 @@ class Terminal:
                 return await self._fill_until_valid(question, problem)
 
     async def _fill_until_valid(self, question: Question, problem: str) -> SurfaceResponse:
-        self._write(rendering.heading(question.in_full(), self._style))
+        self._print(rendering.heading(question.in_full(), self._style))
         if problem:
             self._write_paragraph(problem, "bad")
         try:
@@ -111,7 +111,7 @@ class Terminal:
         except PromptExit as ended:
             return self._report_end(ended.outcome)
         except anyio.get_cancelled_exc_class():
-            self._write(self._style("dim", "  (withdrawn)"))
+            self._print(self._style("dim", "  (withdrawn)"))
             raise
         finally:
             self._asking = None
@@ -123,7 +123,7 @@ class Terminal:
 
     def say(self, words: str) -> None:
         """Print lines above the open prompt, if there is one."""
-        self._prompts.above(lambda: self._write(words))
+        self._prompts.above(lambda: self._print(words))
 
     def show(self, words: str) -> bool:
         """Open the terminal and print a line; False if it cannot be opened."""
@@ -153,7 +153,7 @@ class Terminal:
     def _report_end(self, outcome: Outcome) -> SurfaceResponse:
         if outcome is Outcome.DECLINED:
             self.interrupts = 0
-        self._write(self._style("warn", f"  {outcome.value}"))
+        self._print(self._style("warn", f"  {outcome.value}"))
         return SurfaceResponse(outcome)
 
     async def _fill(self, question: Question) -> dict[str, JsonValue]:
@@ -191,7 +191,7 @@ class Terminal:
             read = MISSING if given is MISSING else _validate(question, field, given)[0]
             if given is not MISSING and read is not MISSING:
                 content[field.name] = given
-            self._write(rendering.answer_line(question, field, read, self._style))
+            self._print(rendering.answer_line(question, field, read, self._style))
         return content
 
     async def _fill_one(self, question: Question, field: Field) -> JsonValue | Missing:
@@ -256,10 +256,10 @@ class Terminal:
         return picked.value if field.type is FieldType.BOOLEAN else picked.key
 
     def _write_paragraph(self, words: str, style: str) -> None:
-        self._write(rendering.paragraph(words, style, self._style))
+        self._print(rendering.paragraph(words, style, self._style))
 
-    def _write(self, words: str) -> None:
-        self._device.write(words + "\n")
+    def _print(self, words: str) -> None:
+        self._device.print(words + "\n")
 
 
 def _yes_or_no(question: Question) -> Sequence[Choice]:
@@ -305,16 +305,16 @@ async def load(typed: str, accept: tuple[str, ...]) -> dict[str, str]:
     """
     with anyio.move_on_after(READ_LIMIT):
         return file.encode(
-            await anyio.to_thread.run_sync(_read, typed, accept, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(_read_file, typed, accept, abandon_on_cancel=True)
         )
     raise FileInputError(f"it could not be read within {READ_LIMIT:g} s")
 
 
-def _read(typed: str, accept: tuple[str, ...]) -> file.File:
+def _read_file(typed: str, accept: tuple[str, ...]) -> file.File:
     path = _path(typed)
     name = label(os.path.basename(path) or path or "nothing")
     try:
-        with open(path, "rb", opener=_open) as opened:
+        with open(path, "rb", opener=_open_nonblocking) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise FileInputError(f"{name} is no file")
             mime_type = file.guess_type(path)
@@ -335,7 +335,7 @@ def _read(typed: str, accept: tuple[str, ...]) -> file.File:
     return file.File(content, mime_type, os.path.basename(path))
 
 
-def _open(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """Open without waiting for a pipe's writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
