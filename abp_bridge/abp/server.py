@@ -63,7 +63,7 @@ class AbpServer:
             self._connection.respond_error(id, METHOD_NOT_FOUND, words)
 
     async def _answer(self, id: Id | None, method: str, params: JsonObject) -> None:
-        """Do what is asked, and answer where that is waited for."""
+        """Run a request, and answer it."""
         result: JsonValue
         try:
             result = await _METHODS[method](self, str(id), params)

@@ -78,11 +78,10 @@ class AbpSession:
 
     @property
     def name(self) -> str:
-        """The agent as it calls itself (`Host.name`)."""
         return self._info.name
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """ABP's own methods, where it has them, whatever the calls (`Host.variants`)."""
+        """Return ABP's own methods, if the agent has them."""
         return [self._variant] if self._info.asks else []
 
     async def prompt(
@@ -92,7 +91,6 @@ class AbpSession:
         variant: SurfaceVariant,
         problem: str = "",
     ) -> SurfaceResponse:
-        """Ask as an ABP app did, or by the closest of ABP's methods (`Host.prompt`)."""
         method, params = encode_request(
             question,
             call=self._agents_ids.get(context.call or "", ""),
@@ -151,7 +149,7 @@ class AbpSession:
         )
 
     async def _request(self, method: str, params: JsonObject) -> Reply:
-        """What the agent answers, and its own time for it."""
+        """Return the agent's reply and its own time."""
         if method in self._unknown or not self._info.may_be_asked(method):
             raise SurfaceUnsupportedError(f"the agent takes no {method}", lasting=False)
         try:
@@ -167,7 +165,7 @@ class AbpSession:
             raise SurfaceUnsupportedError(words, lasting=False) from None
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """ABP has no words for folders: none are granted (`Host.roots`)."""
+        """Grant no folders: ABP has no roots."""
         return ()
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
@@ -319,7 +317,7 @@ class AbpSession:
 
 @dataclass(slots=True)
 class _Running:
-    """A call of the agent's: `call` once it has begun, `cancelled` why it is to end."""
+    """An agent's call: `call` once it has begun, `cancelled` why it must end."""
 
     call: Call | None = None
     cancelled: str = ""

@@ -110,7 +110,6 @@ class ClientSurfaces:
 
     @property
     def name(self) -> str:
-        """The client as it calls itself."""
         return (
             f"{as_text(self._info.get('name')) or 'an unnamed client'}"
             f" {as_text(self._info.get('version'))} (ACP {acp.VERSION})"
@@ -128,7 +127,6 @@ class ClientSurfaces:
         return [each for each in there if has_chat or each.surface is not Surface.ACP_CHAT]
 
     def advise(self, question: Question, context: AskContext) -> Advice:
-        """What its person can do in this client to be asked (`Advising.advise`)."""
         return self._profile.advise(question, self._off)
 
     @property
@@ -221,7 +219,7 @@ class ClientSurfaces:
         return _Card(id, acp.encode_question_card(id, question))
 
     def _end_card(self, card: _Card) -> None:
-        """Tell how the card's question ended, where the client knows the card."""
+        """Show how the question ended, if the client knows its card."""
         if card.announcement is None:
             # The app waits for its answer, and nobody for this.
             self._connection.postpone(partial(self._tell_ending, card))
@@ -256,7 +254,7 @@ class ClientSurfaces:
     async def _walk(
         self, question: Question, context: AskContext, variant: SurfaceVariant, card: _Card
     ) -> SurfaceResponse:
-        """A menu, step by step."""
+        """Ask by a menu, step by step."""
         menu, times = Menu(question, variant.buttons), list[float]()
         machines, ended = list[AnsweredBy | None](), MenuResult(Outcome.CANCELLED)
         for number in itertools.count(1):

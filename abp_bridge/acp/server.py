@@ -43,7 +43,7 @@ _MODES: JsonObject = {
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A prompt that runs."""
+    """A running prompt."""
 
     session: AcpSession
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -166,7 +166,7 @@ class AcpServer:
         self._tasks.start_soon(self._end, id, session)
 
     async def _end(self, id: Id, session: AcpSession) -> None:
-        """What is told of a session is told before its end is."""
+        """End the session after its notifications are sent."""
         if (turn := self._prompting.get(session.session_id)) is not None:
             await turn.ended.wait()
         await session.close()

@@ -119,7 +119,7 @@ class AcpSession(ClientSurfaces):
         return context.call and f"abp:{context.call}"
 
     async def roots(self, calls: Sequence[str] = ()) -> Sequence[str]:
-        """The folder that the session works in, whatever the calls (`Host.roots`)."""
+        """Return the folder that the session works in."""
         return [self.cwd] if self.cwd else []
 
     def on_notice(self, app: str, origin: str, notice: Notice) -> None:
@@ -161,7 +161,7 @@ class AcpSession(ClientSurfaces):
             self.update(acp.encode_operation(card, notice))
 
     def on_capabilities_changed(self) -> None:
-        """Tell the client the commands there are now (`Host.on_capabilities_changed`)."""
+        """Send the client the current commands."""
         typed = v1.COMMANDS if self.chat.is_open else {}
         commands = acp.encode_commands(list(self._commands().items()), list(typed.items()))
         self.update(commands, key=("commands", self.session_id))
@@ -180,7 +180,6 @@ class AcpSession(ClientSurfaces):
         self.has_come_back = True
 
     def send_commands(self) -> None:
-        """After the session has been given to the client: what can be typed."""
         self.on_capabilities_changed()
 
     def cancel(self) -> None:
@@ -222,7 +221,7 @@ class AcpSession(ClientSurfaces):
                     await turns.end(TURN, "the turn ended")
 
     async def _go_on(self) -> None:
-        """After a reply, with the call that asked; of none, what it asked is all there was."""
+        """Continue the call that asked, after a reply."""
         if self._running is not None:
             self._say(await self._attend(self._running))
 
@@ -248,7 +247,7 @@ class AcpSession(ClientSurfaces):
             return f"{problem.code}: {problem}"
 
     async def _handle_command_while_asking(self, line: str) -> str:
-        """What a command comes to while a question is open, which stays so."""
+        """Run a command of ours; the open question stays open."""
         if line[1:].split(maxsplit=1)[:1] not in ([name] for name in _OWN_COMMANDS):
             return _STILL_OPEN
         return await self._handle_command(line)
@@ -318,7 +317,7 @@ class AcpSession(ClientSurfaces):
         return "\n\n".join(_lines(running.ended))
 
     async def _wait_for(self, call: Call) -> None:
-        """Wait until it has ended, or the turn has for the client."""
+        """Wait until the call ends, or the turn ends for the client."""
 
         async def watch() -> None:
             await self.turns.wait_interrupted()
@@ -409,6 +408,6 @@ def _parameters(capability: Capability, text: str) -> JsonObject:
 
 
 def _lines(ended: CallOutcome) -> list[str]:
-    """The same words that an MCP host gets for a result."""
+    """Return the texts that an MCP host gets for a result."""
     blocks = encode_result(ended.result, summary=ended.summary, unasked=ended.unasked)["content"]
     return [block["text"] for block in blocks]

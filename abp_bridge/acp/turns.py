@@ -251,7 +251,7 @@ class Chat:
 
 
 def _read(question: Question, asked: Field, reply: ChatReply) -> tuple[dict[str, JsonValue], str]:
-    """What a reply says of one field, and what is wrong with it."""
+    """Return a field's value from a reply, and the problem."""
     if reply.meaning is Meaning.UNREADABLE:
         return {}, reply.text
     is_empty = reply.meaning is Meaning.EMPTY

@@ -112,5 +112,5 @@ def _quote(words: str) -> str:
 
 
 def _cite(description: str) -> str:
-    """An app's own sentences on one line, in quotes that they cannot end."""
+    """Return an app's sentences on one line, in quotes that they cannot end."""
     return json.dumps(label(description, MAX_CITED), ensure_ascii=False)

@@ -72,7 +72,7 @@ class CallClock:
                 self._timer.cancel()
 
     def _look(self) -> None:
-        """Whether it is over; where it is not, look again when it may be."""
+        """Cancel the scope if the time is over, else look again later."""
         self._timer = None
         if self._paused is not None:
             return
@@ -195,7 +195,6 @@ class Call:
         return bool(self._cancelled) or self._is_late
 
     async def wait_idle(self) -> None:
-        """Wait until the app's own turn is over (`Call.wait_idle`)."""
         await self._app.wait_idle()
 
     def cancel(self, reason: str) -> None:
@@ -346,7 +345,6 @@ class OwnQuestion:
         self._calls = calls
 
     async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
-        """Ask (`App.call_capability`); the person's time is nobody else's."""
         running, question = self._calls[call], self._question
         context = AskContext(calls=(call,), tools=(capability,))
         running.on_question(question, own=True)
@@ -359,10 +357,10 @@ class OwnQuestion:
         return _describe(question, answer)
 
     async def cancel_call(self, call: str, reason: str) -> None:
-        """The question was taken down with its call (`App.cancel_call`)."""
+        """Do nothing: the question was withdrawn with its call."""
 
     async def wait_idle(self) -> None:
-        """Nothing else is on its way (`App.wait_idle`)."""
+        """Return: nothing else is on its way."""
         await anyio.lowlevel.checkpoint()
 
 

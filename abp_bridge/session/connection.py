@@ -141,7 +141,7 @@ class AppConnection:
         self.calls[call.id] = call
 
     def end_call(self, call: Call) -> None:
-        """`call` runs no more: what still names it is nobody's."""
+        """Drop a call, and forget the app's names for it."""
         self.calls.pop(call.id, None)
         self._ended_calls.append(call.id)
         self._operations = {name: id for name, id in self._operations.items() if id != call.id}
@@ -210,11 +210,9 @@ class AppConnection:
     # --- AppListener ---
 
     def new_question_id(self) -> str:
-        """An id that no other question of the session has (`AppListener.new_question_id`)."""
         return self._session.new_id("question")
 
     def can_sample(self) -> bool:
-        """Whether any surface asks a model (`AppListener.can_sample`)."""
         return self._session.can_sample()
 
     async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
@@ -258,7 +256,7 @@ class AppConnection:
                 each.on_answer(question, answer)
 
     def on_notice(self, notice: Notice) -> None:
-        """Remember the last of each kind, and tell the host (`AppListener.on_notice`)."""
+        """Record the notice, and pass it to its call and the host."""
         if not self.id:
             self._keep_early(notice)
             return
@@ -287,7 +285,7 @@ class AppConnection:
             self._early_lost += 1
 
     def on_progress(self, progress: Progress) -> None:
-        """Tell the call that it is for, or those that it may be for (`AppListener.on_progress`)."""
+        """Pass a report to its call, or to each call that it may be for."""
         self._progress = progress
         self._session.observe(ProgressEvent(now(), self.id, progress))
         calls = self._calls_of(progress.token, progress.operation)
@@ -298,7 +296,7 @@ class AppConnection:
             call.on_progress(progress)
 
     def on_disconnect(self, reason: str) -> None:
-        """Leave the session, and end what is open (`AppListener.on_disconnect`)."""
+        """Leave the session, and end the open calls and questions."""
         self.reason = reason
         self._session.dismiss(self)
         self._end_calls()
@@ -387,12 +385,12 @@ _HOOKS: dict[NoticeKind, Callable[[AppConnection, Notice], None]] = {
 
 
 def _shorten(value: JsonValue) -> JsonValue:
-    """What the status shows of something an app told: the whole of it while that is short."""
+    """Return a short value unchanged, a long one as shortened text."""
     words = json.dumps(value, ensure_ascii=False, default=str)
     return value if len(words) <= MAX_BRIEF else message(words, MAX_BRIEF)
 
 
 def _limit_size(value: JsonValue) -> JsonValue:
-    """What is remembered of something an app told: the newest, up to a size."""
+    """Return a small value unchanged, else a note of its size."""
     size = len(json.dumps(value, default=str))
     return value if size <= MAX_STATE_SIZE else f"[{size} characters: too large to keep]"

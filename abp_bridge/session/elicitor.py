@@ -195,5 +195,5 @@ def describe_questions(ledger: Ledger, left: Callable[[str], float]) -> dict[str
 
 
 def _name_link(question: Question) -> JsonObject:
-    """What an address is known by: a model reads this, and the address is its person's alone."""
+    """Return a link's id: a model reads this, and the link is only for the user."""
     return {"elicitationId": label(question.elicitation_id)} if question.link else {}

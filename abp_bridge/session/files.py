@@ -112,7 +112,7 @@ class FileAccess:
         return FileRequest(_ask_consent(question, named), named)
 
     async def _find(self, question: Question, context: AskContext) -> _Named | None:
-        """The file that the app names, if it names one. Raises FileRefusedError."""
+        """Return the file that the app names, if any. Raises FileRefusedError."""
         uri = question.request.get("uri")
         if not isinstance(uri, str) or not uri.strip():
             return None
@@ -144,7 +144,7 @@ def safe_path(path: Path) -> str:
 
 
 def _local(uri: str) -> Path:
-    """The path that an app names, as an absolute path or a file: URI. Raises FileRefusedError."""
+    """Decode an absolute path or a file: URI. Raises FileRefusedError."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -199,7 +199,6 @@ _NOT_THIS = "it is not there, or not such a file"
 
 
 def _resolved(path: Path) -> Path | None:
-    """Where an absolute path really leads; None when nowhere."""
     try:
         return path.resolve(strict=True) if path.is_absolute() else None
     except (

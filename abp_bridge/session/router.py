@@ -95,7 +95,6 @@ class Router:
         self._attribution = AnswerAttribution(min_human_latency)
 
     def attach(self, resolve: Resolve, on_progress: OnModelProgress) -> None:
-        """Let surfaces ask questions of their own by `resolve` (`OwnSurface.attach`)."""
         for provider in self._own.values():
             if isinstance(provider, OwnSurface):
                 provider.attach(resolve, on_progress)
@@ -404,7 +403,7 @@ class Routing:
         return [*advice.ways, *map(str, self._missing(advice).values())]
 
     def _missing(self, advice: Advice) -> Options:
-        """What the person could set up for this question."""
+        """Return what the user could set up for this question."""
         there = {variant.surface for variant in self._variants}
         return find_ways(self._question, there, advice.options)
 
@@ -468,7 +467,7 @@ class AnswerAttribution:
 
 
 def _reason(response: SurfaceResponse, verdict: Verdict) -> str:
-    """Why it ended so: ours, and what the host says of it itself, marked as its own."""
+    """Return the reason: ours, and the host's own words marked as such."""
     ours = response.reason or verdict.reason
     if not ours and response.outcome.row.is_given:
         ours = describe_outcome(response.outcome, verdict.answered_by)
@@ -508,7 +507,6 @@ def _join(steps: Sequence[SurfaceResponse], content: JsonObject) -> SurfaceRespo
 
 
 def _prefilled(question: Question, content: JsonObject) -> Question:
-    """The question with what was given for its defaults. A secret is not shown again."""
     fields = (
         each if each.secret else replace(each, default=content.get(each.name, MISSING))
         for each in question.fields
@@ -525,11 +523,11 @@ def _validate(question: Question, response: SurfaceResponse) -> tuple[SurfaceRes
 
 
 def _invalid(response: SurfaceResponse) -> SurfaceResponse:
-    """No answer, from whoever gave `response`."""
+    """Return `response` as invalid."""
     return replace(response, outcome=Outcome.INVALID, content={})
 
 
 def _unsupported_keywords(question: Question) -> tuple[str, ...]:
-    """The keywords of the app's schemas that nobody checked."""
+    """Return the keywords of the app's schemas that were not checked."""
     schemas = filter(None, (question.whole, *(field.schema for field in question.fields)))
     return tuple(sorted({word for each in schemas for word in schema.unsupported_keywords(each)}))

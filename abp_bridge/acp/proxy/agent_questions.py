@@ -157,7 +157,6 @@ class AgentQuestions:
             connection.respond(id, result)
 
     async def _resolve(self, params: JsonObject) -> JsonObject:
-        """Ask the question, and return the result for the agent."""
         if params.get("mode") == "url":
             return _encode_cancelled("the client shows no addresses")
         session = self._sessions.find_asked(params)

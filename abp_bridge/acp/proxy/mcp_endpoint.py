@@ -200,7 +200,7 @@ class McpEndpoint:
 
 
 async def _token(source: StreamReader) -> str:
-    """The line that says who connects; or what of it came in time, and is not too long."""
+    """Return the first line, or its part that came in time and is not too long."""
     token = b""
     with anyio.move_on_after(AUTHENTICATION_LIMIT):
         while (

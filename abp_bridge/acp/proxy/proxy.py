@@ -87,12 +87,12 @@ async def run_proxy(
 
 
 def _make_protocol(prefix: str, *, revealed: bool) -> JsonRpcProtocol:
-    """What is fed to it was in memory already: no line is too long here."""
+    """Return a protocol without a line limit: its input is already in memory."""
     return JsonRpcProtocol(prefix, max_line=4 * byte_edit.MAX_LINE, revealed=revealed)
 
 
 def _inject(source: ByteReader, to_client: SharedWriter, prefix: str) -> InjectedConnection:
-    """Our own connection to the client, among the agent's lines."""
+    """Return our own connection to the client, among the agent's lines."""
     return InjectedConnection(
         _make_protocol(prefix, revealed=True),
         to_client,

@@ -110,7 +110,7 @@ class Router:
             self._needles, self._endpoints, self._questions.modes = (), None, ()
 
     def _new(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
-        """`session/new` and `session/fork`: the agent says later which session it is."""
+        """Handle `session/new` and `session/fork`: the agent names the session later."""
         if self._endpoints is None:
             return line
         session = self._sessions.make()
@@ -123,7 +123,7 @@ class Router:
         return self._add_server(line, session, params)
 
     def _reopen(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
-        """`session/load` and `session/resume`."""
+        """Handle `session/load` and `session/resume`."""
         session = self._sessions.find_or_make(params.get("sessionId"))
         return line if session is None else self._add_server(line, session, params)
 
@@ -147,7 +147,7 @@ class Router:
         return line
 
     def _check_launched(self, session: ClientSession) -> None:
-        """Say once that an agent leaves its MCP servers alone, as `copilot --acp` does."""
+        """Warn once if an agent ignores its MCP servers, like `copilot --acp`."""
         if self._endpoints is None or self._is_told or self._endpoints.is_launched(session):
             return
         self._is_told = True

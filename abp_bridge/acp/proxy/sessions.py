@@ -62,7 +62,6 @@ class ProxiedHost:
         return [*self._client.surfaces.variants(), *models]
 
     def advise(self, question: Question, context: AskContext) -> Advice:
-        """What its person can do in this client to be asked (`Advising.advise`)."""
         return self._client.surfaces.advise(question, context)
 
     async def prompt(
@@ -80,7 +79,6 @@ class ProxiedHost:
     async def send_link(
         self, question: Question, context: AskContext, link: PageLink
     ) -> SurfaceResponse:
-        """Send the client's person to the page (`Host.send_link`)."""
         return await self._client.surfaces.send_link(question, context, link)
 
 
