@@ -22,38 +22,6 @@ from abp_bridge.errors import LocalProtocolError
 REMEMBERED = 64  # ended questions that `abp_status` can still show
 
 
-class State(enum.Enum):
-    """Where a question is on its way."""
-
-    WAITING = "waiting"  # for a surface that can ask it
-    ASKED = "asked"  # in front of the person
-    ENDED = "ended"
-
-
-class LedgerEvent(enum.Enum):
-    """What can happen to a question."""
-
-    ASK = "ask"  # a surface shows it (again)
-    ANSWER = "answer"  # validated content, a decline or a dismissal came back
-    REFUSE = "refuse"  # no surface is left
-    DEADLINE = "deadline"  # the person's time is over
-    WITHDRAW = "withdraw"  # its call was cancelled, its app or its host is gone
-
-
-# A pair that is missing cannot happen. What comes after the end changes nothing.
-TRANSITIONS: dict[tuple[State, LedgerEvent], State] = {
-    (State.WAITING, LedgerEvent.ASK): State.ASKED,
-    (State.WAITING, LedgerEvent.REFUSE): State.ENDED,
-    (State.WAITING, LedgerEvent.DEADLINE): State.ENDED,
-    (State.WAITING, LedgerEvent.WITHDRAW): State.ENDED,
-    (State.ASKED, LedgerEvent.ASK): State.ASKED,
-    (State.ASKED, LedgerEvent.ANSWER): State.ENDED,
-    (State.ASKED, LedgerEvent.REFUSE): State.ENDED,
-    (State.ASKED, LedgerEvent.DEADLINE): State.ENDED,
-    (State.ASKED, LedgerEvent.WITHDRAW): State.ENDED,
-} | {(State.ENDED, event): State.ENDED for event in LedgerEvent}
-
-
 @dataclass(slots=True)
 class Entry:
     """An open question.
@@ -61,14 +29,12 @@ class Entry:
     Attributes:
         question: The question.
         since: When it was opened, in seconds of the caller's clock.
-        state: Its state.
         route: The last surface that showed it; empty for none.
         answer: Its answer.
     """
 
     question: Question
     since: float
-    state: State = State.WAITING
     route: str = ""
     answer: Answer | None = None
 
@@ -125,48 +91,18 @@ class Ledger:
         entry = self._open[question.id] = Entry(question, now)
         return entry
 
-    def apply(
-        self, id: str, event: LedgerEvent, *, answer: Answer | None = None, route: str = ""
-    ) -> bool:
-        """Record an event of question `id`.
-
-        Args:
-            id: The question.
-            event: What happened.
-            answer: The answer, for an event that ends it.
-            route: The surface that shows it, for `LedgerEvent.ASK`.
-
-        Returns:
-            False if the question is no longer open.
-
-        Raises:
-            LocalProtocolError: An answer to a question not shown, or an end without an answer.
-        """
-        entry = self._open.get(id)
-        state = State.ENDED if entry is None else entry.state
-        after = TRANSITIONS.get((state, event))
-        if after is None:
-            raise LocalProtocolError(
-                f"question {id} is {state.value}: it cannot take '{event.value}'"
-            )
-        if entry is None:
-            self.late_count += event is LedgerEvent.ANSWER
-            return False
-        if after is State.ENDED:
-            self._end(entry, event, answer)
-        else:
+    def show(self, id: str, route: str) -> None:
+        """Record the surface that shows question `id`, unless the question has ended."""
+        if (entry := self._open.get(id)) is not None:
             entry.route = route
-        entry.state = after
-        return True
 
-    def _end(self, entry: Entry, event: LedgerEvent, answer: Answer | None) -> None:
+    def settle(self, id: str, answer: Answer) -> bool:
+        """End question `id` with `answer`; return False if it has ended already."""
+        if (entry := self._open.pop(id, None)) is None:
+            self.late_count += answer.outcome.row.is_given
+            return False
         question = entry.question
-        if answer is None:
-            raise LocalProtocolError(
-                f"'{event.value}' ends question {question.id}: it needs the answer it ends with"
-            )
         entry.answer = answer
-        del self._open[question.id]
         self.ended_count += 1
         self.ended.append(
             ClosedQuestion(
@@ -183,6 +119,7 @@ class Ledger:
                 answer.ways,
             )
         )
+        return True
 
 
 STEP = 1e-6  # of a progress value that has to rise where the app's stands still

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from abp_bridge.core.answer import Answer
-from abp_bridge.core.ledger import Ledger, LedgerEvent, Notice, Progress
+from abp_bridge.core.ledger import Ledger, Notice, Progress
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.jsonrpc.loop import now
@@ -65,7 +65,7 @@ class Asking:
     def show_on(self, route: str, observe: Observer) -> None:
         """A surface shows the question."""
         self.waits_for = NO_ANSWER
-        self._ledger.apply(self.entry.question.id, LedgerEvent.ASK, route=route)
+        self._ledger.show(self.entry.question.id, route)
         observe(AttemptEvent(now(), self.entry.question.id, route))
 
     def unanswered(self, outcome: Outcome, reason: str) -> Answer:
@@ -73,11 +73,10 @@ class Asking:
         route, latency = self.entry.route, now() - self.entry.since
         return Answer(outcome, AnsweredBy.NOBODY, route=route, latency=latency, reason=reason)
 
-    def end(self, event: LedgerEvent, outcome: Outcome, reason: str) -> None:
+    def end(self, outcome: Outcome, reason: str) -> None:
         """End the question without an answer, unless it has ended."""
         if self.entry.answer is None:
-            answer = self.unanswered(outcome, reason)
-            self._ledger.apply(self.entry.question.id, event, answer=answer)
+            self._ledger.settle(self.entry.question.id, self.unanswered(outcome, reason))
 
     @property
     def deadline(self) -> float:

@@ -12,7 +12,7 @@ import anyio.lowlevel
 
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue
-from abp_bridge.core.ledger import Ledger, LedgerEvent
+from abp_bridge.core.ledger import Ledger
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.sanitize import label
@@ -40,12 +40,6 @@ MAX_OPEN = 2_000  # questions at once: a page that asks in a loop must not fill 
 
 # Cancelled where it is asked: with the session, or with the question that it is part of.
 _ABANDONED = "nobody waits for its answer any more"
-
-_EVENTS = {
-    Outcome.UNSUPPORTED: LedgerEvent.REFUSE,
-    Outcome.WITHDRAWN: LedgerEvent.WITHDRAW,
-    Outcome.TIMED_OUT: LedgerEvent.DEADLINE,
-}
 
 
 class Elicitor:
@@ -122,14 +116,13 @@ class Elicitor:
                     answer = asking.unanswered(Outcome.TIMED_OUT, str(away))
                 except SurfaceFailedError as failed:
                     answer = asking.unanswered(Outcome.INVALID, str(failed))
-                event = _EVENTS.get(answer.outcome, LedgerEvent.ANSWER)
-                self.ledger.apply(question.id, event, answer=answer)
+                self.ledger.settle(question.id, answer)
             if asking.scope.cancelled_caught:  # by its deadline, else it has ended already
                 limit = asking.scope.deadline - asking.entry.since
                 reason = f"{asking.waits_for} within {limit:g} s"
-                asking.end(LedgerEvent.DEADLINE, Outcome.TIMED_OUT, reason)
+                asking.end(Outcome.TIMED_OUT, reason)
         finally:
-            asking.end(LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, _ABANDONED)
+            asking.end(Outcome.WITHDRAWN, _ABANDONED)
             asking.over = True
             del self._open[question.id]
             ended = asking.entry.answer
@@ -151,7 +144,7 @@ class Elicitor:
         """Take down questions that are no longer needed, and answer them as withdrawn."""
         for question in questions:
             if (asking := self._open.get(question.id)) is not None:
-                asking.end(LedgerEvent.WITHDRAW, Outcome.WITHDRAWN, reason)
+                asking.end(Outcome.WITHDRAWN, reason)
                 asking.over = True
                 asking.scope.cancel()
 
