@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.conformance.recorded_apps import RecordedPage
+from abp_bridge.conformance.format import MODEL
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 from abp_bridge.settings.values import OFF
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.apps.offer_cache import OfferCache
+    from abp_bridge.conformance.recorded_apps import RecordedPage
     from abp_bridge.conformance.recorder import Recorder
     from abp_bridge.core.question import Question
     from abp_bridge.core.surface import Surface
@@ -66,18 +67,15 @@ class Composition:
     def __init__(self, settings: Settings, command: str, tasks: TaskGroup) -> None:
         self.settings = settings
         self._tasks = tasks
-        self._recorder = _make_recorder(settings, command)
+        self._recorder: Recorder | None = None
+        if settings.record is not None:
+            from abp_bridge.conformance.recorder import Recorder
+
+            self._recorder = Recorder(settings.record, settings, command)
 
     def tap(self, party: str) -> Tap:
         """What the streams to `party` go through: the recording hears them, where there is one."""
         return unobserved_stream if self._recorder is None else self._recorder.tap(party)
-
-    def _tap_model(self) -> Tap:
-        if self._recorder is None:
-            return unobserved_stream
-        from abp_bridge.conformance.format import MODEL
-
-        return self._recorder.tap(MODEL)
 
     def tap_tools(self) -> Tap:
         """`tap` for the agent's next connection to the server that it is given."""
@@ -188,7 +186,7 @@ class Composition:
             host.send_link,
             self.page,
             self._tasks,
-            tap_model=self._tap_model(),
+            tap_model=self.tap(MODEL),
         )
 
     def _observe_session(self, host: HostSurfaces) -> Observer:
@@ -226,14 +224,6 @@ def tell_each(observers: Sequence[Observer]) -> Observer:
             each(event)
 
     return observe
-
-
-def _make_recorder(settings: Settings, command: str) -> Recorder | None:
-    if settings.record is None:
-        return None
-    from abp_bridge.conformance.recorder import Recorder
-
-    return Recorder(settings.record, settings, command)
 
 
 def make_notifier(settings: Settings, tasks: TaskGroup) -> Notifier:

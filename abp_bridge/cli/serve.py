@@ -30,12 +30,9 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.abp.server import AbpServer
-    from abp_bridge.abp.session import AbpSession
     from abp_bridge.acp.server import AcpServer
     from abp_bridge.acp.session import AcpSession
     from abp_bridge.cli.listen import Listener
-    from abp_bridge.mcp.session import McpSession
-    from abp_bridge.protocols.abp.agent import AgentInfo
     from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.host import Host
     from abp_bridge.settings import Settings
@@ -136,7 +133,6 @@ class ProtocolDetector:
         self.bridges: WeakSet[Bridge] = WeakSet()  # a session that is closed takes its own along
         self._encode_cancel = encode_cancel
         self._composition = composition
-        self._settings = composition.settings
         self._tasks = tasks
         self._server: McpServer | AcpServer | AbpServer | None = None
         self._protocol = JsonRpcProtocol(revealed=True, inward=self._inward)
@@ -161,7 +157,8 @@ class ProtocolDetector:
             is_abp = "clientInfo" not in params and not params.keys().isdisjoint(_OF_ABP)
             is_abp = is_abp or message.method.startswith("capabilities/")
             is_acp = type(params.get("protocolVersion")) is int
-            self._server = self._acp() if is_acp else self._abp() if is_abp else self._mcp()
+            serve = self._serve_abp if is_abp else self._serve_mcp
+            self._server = self._serve_acp() if is_acp else serve()
             if self._protocol.inward == self._inward:
                 self._protocol.inward = None
             logger.info("the host's first message is %s", label(message.method, 80))
@@ -173,38 +170,38 @@ class ProtocolDetector:
     def _cancel_request(self, id: Id, reason: str) -> tuple[str, JsonValue]:
         return self._encode_cancel(id, reason)
 
-    def _acp(self) -> AcpServer:
+    def _serve_acp(self) -> AcpServer:
         from abp_bridge.acp.server import AcpServer
+        from abp_bridge.acp.session import AcpSession
         from abp_bridge.protocols.acp import v1 as acp
 
+        def begin(id: str, client: Mapping[str, JsonValue]) -> AcpSession:
+            page, chat = self._composition.page, self._composition.settings.acp_chat
+            return AcpSession(self.connection, id, client, page, self._bridge, chat=chat)
+
         self._encode_cancel = acp.encode_cancel
-        return AcpServer(self.connection, self._acp_session, self._tasks)
+        return AcpServer(self.connection, begin, self._tasks)
 
-    def _acp_session(self, id: str, client: Mapping[str, JsonValue]) -> AcpSession:
-        from abp_bridge.acp.session import AcpSession
-
-        page, chat = self._composition.page, self._settings.acp_chat
-        return AcpSession(self.connection, id, client, page, self._bridge, chat=chat)
-
-    def _abp(self) -> AbpServer:
+    def _serve_abp(self) -> AbpServer:
         from abp_bridge.abp.server import AbpServer
+        from abp_bridge.abp.session import AbpSession
         from abp_bridge.protocols.abp.agent import encode_withdrawal
 
         self._encode_cancel = encode_withdrawal
         self._protocol.exact_results = True
-        return AbpServer(self.connection, self._abp_session, self._tasks)
+        return AbpServer(
+            self.connection,
+            lambda agent: AbpSession(self.connection, agent, self._bridge),
+            self._tasks,
+        )
 
-    def _abp_session(self, agent: AgentInfo) -> AbpSession:
-        from abp_bridge.abp.session import AbpSession
-
-        return AbpSession(self.connection, agent, self._bridge)
-
-    def _mcp(self) -> McpServer:
-        connection = McpConnection(self.connection, self._tasks, self._composition.make_tool_list())
-        return McpServer(connection, self._mcp_session, modern=self._settings.mcp_modern)
-
-    def _mcp_session(self, connection: McpConnection) -> McpSession:
-        return self._composition.make_mcp_session(connection, self._bridge)
+    def _serve_mcp(self) -> McpServer:
+        composition = self._composition
+        return McpServer(
+            McpConnection(self.connection, self._tasks, composition.make_tool_list()),
+            lambda connection: composition.make_mcp_session(connection, self._bridge),
+            modern=composition.settings.mcp_modern,
+        )
 
     def _bridge(self, host: Host) -> Bridge:
         bridge = self._composition.make_bridge(host)

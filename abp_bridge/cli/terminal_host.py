@@ -131,15 +131,11 @@ Work = Callable[["TerminalHost"], Awaitable[None]]
 def run_host(host: Callable[[], TerminalHost], work: Work, command: str) -> int:
     """Run the `work` of a command with the host that `host` makes; return the exit code."""
     with tempfile.TemporaryFile("w+", errors="replace") as words:
-        code = anyio.run(_start_host, host, work, words)
+        code = anyio.run(lambda: host().serve(work, words))
         words.seek(0)
         if code == 1 and (last := message(words.read()[-LAST_WORDS:])):
             complain(f"the bridge's last words:\n{last}", command)
     return code
-
-
-async def _start_host(host: Callable[[], TerminalHost], work: Work, words: TextIO) -> int:
-    return await host().serve(work, words)
 
 
 class TerminalHost:
