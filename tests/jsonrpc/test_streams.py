@@ -429,7 +429,7 @@ def test_words_of_others_pass_as_fast_as_they_are_read_and_what_is_lost_is_said(
 async def main():
     aloud = Stderr(limit=200_000)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.run)
+        tasks.start_soon(aloud.copy_lines)
         for _ in range(10):
             aloud.say(b"x" * 50_000)
         heard = b""
@@ -460,7 +460,7 @@ class Counted(Stderr):
 async def main():
     aloud = Counted()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.run)
+        tasks.start_soon(aloud.copy_lines)
         aloud.say(b"hello")
         for _ in range(100):
             await anyio.lowlevel.checkpoint()
@@ -481,11 +481,11 @@ async def main():
     handler.emit = lambda record: records.append(record.getMessage())
     logging.getLogger("abp_bridge").addHandler(handler)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.run)
+        tasks.start_soon(aloud.copy_lines)
         aloud.say(b"x" * 300_000)
         heard = len(os.read(reading, 100_000))
         tasks.cancel_scope.cancel()
-        await aloud.close()
+        await aloud.aclose()
     os.set_blocking(reading, False)
     while True:
         try:
@@ -511,11 +511,11 @@ async def main():
             await anyio.wait_readable(reading)
             heard += os.read(reading, 65536)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.run)
+        tasks.start_soon(aloud.copy_lines)
         aloud.say(b"x" * 190_000)
         aloud.say(b"x" * 190_000)
         tasks.start_soon(read)
-        await aloud.close()
+        await aloud.aclose()
     assert heard.startswith(b"x" * 190_000 + b"abp-bridge: 190000 bytes"), heard[-100:]
     print("done")
 anyio.run(main)
@@ -533,9 +533,9 @@ async def main():
     os.dup2(terminal, 2)
     aloud = Stderr()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.run)
+        tasks.start_soon(aloud.copy_lines)
         aloud.say(b"x" * 100_000)
-        await aloud.close()
+        await aloud.aclose()
     print("done")
 anyio.run(main)
 """
@@ -552,10 +552,10 @@ async def main():
     handler.emit = lambda record: records.append(record.getMessage())
     logging.getLogger("abp_bridge").addHandler(handler)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.run)
+        tasks.start_soon(aloud.copy_lines)
         aloud.say(b"x" * 1000)
         aloud.say(b"x" * 234)
-        await aloud.close()
+        await aloud.aclose()
     assert records == ["1234 bytes of the agent's stderr were not read in time"], records
     print("done")
 anyio.run(main)
