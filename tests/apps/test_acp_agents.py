@@ -631,14 +631,14 @@ async def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(
 ) -> None:
     monkeypatch.setattr(app_of_agents, "CANCEL_LIMIT", 0.2)
     app, listener = unruly(tmp_path / "heard"), Listener()
-    async with app.open(listener), anyio.create_task_group() as tasks:
-        tasks.start_soon(app.call, "agent.prompt", {"prompt": "hang"}, "c-1")
+    async with app.open_app(listener), anyio.create_task_group() as tasks:
+        tasks.start_soon(app.call_capability, "agent.prompt", {"prompt": "hang"}, "c-1")
         with anyio.fail_after(PATIENCE):
             while "session/prompt" not in (tmp_path / "heard").read_text():
                 await anyio.lowlevel.checkpoint()
-            await app.cancel("c-1", "enough")
-            await app.cancel("c-1", "enough")
-            await app.cancel("c-2", "another's")
+            await app.cancel_call("c-1", "enough")
+            await app.cancel_call("c-1", "enough")
+            await app.cancel_call("c-2", "another's")
             await listener.gone.wait()
         tasks.cancel_scope.cancel()
     assert "it did not end a turn that was cancelled, within 0.2 s" in listener.told[-1]
@@ -650,8 +650,8 @@ async def test_a_line_without_an_end_ends_the_agent(
 ) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 10_000)
     app, listener = unruly(tmp_path / "heard"), Listener()
-    async with app.open(listener), anyio.create_task_group() as tasks:
-        tasks.start_soon(app.call, "agent.prompt", {"prompt": "endless"}, "c-1")
+    async with app.open_app(listener), anyio.create_task_group() as tasks:
+        tasks.start_soon(app.call_capability, "agent.prompt", {"prompt": "endless"}, "c-1")
         with anyio.fail_after(PATIENCE):
             await listener.gone.wait()
         tasks.cancel_scope.cancel()

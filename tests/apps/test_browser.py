@@ -1433,10 +1433,10 @@ class Person:
 
 async def main():
     app = DemoPage({SETTINGS!r})
-    async with app.open(Person()):
+    async with app.open_app(Person()):
         params = {{"prompt": "Key?", "sensitive": True}}
         request = {{"method": "elicitation/input", "params": params}}
-        result = await app.call("demo.ask", {{"request": request}}, "c1")
+        result = await app.call_capability("demo.ask", {{"request": request}}, "c1")
         assert result.data["data"] == {{"value": "planted"}}, result
 
 anyio.run(main)
