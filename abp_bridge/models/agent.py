@@ -27,19 +27,19 @@ Scope = Literal["turn", "session", "period"]
 class AgentErrorCode(enum.StrEnum):
     """Why there is no answer. A closed set."""
 
-    NOT_AVAILABLE = "NOT_AVAILABLE"  # it is not installed, or nothing is configured
-    AUTH_REQUIRED = "AUTH_REQUIRED"  # its user must sign in, or the key is wrong
-    RATE_LIMITED = "RATE_LIMITED"  # its model is asked too often
+    NOT_AVAILABLE = "NOT_AVAILABLE"  # not installed or not configured
+    AUTH_REQUIRED = "AUTH_REQUIRED"  # the user must sign in, or the key is wrong
+    RATE_LIMITED = "RATE_LIMITED"  # too many requests
     TIMEOUT = "TIMEOUT"
     CANCELLED = "CANCELLED"
     REFUSED = "REFUSED"  # the model declines to answer this
-    TRUNCATED = "TRUNCATED"  # what came is not the whole answer
-    SESSION_UNKNOWN = "SESSION_UNKNOWN"  # there is nothing to go on with
-    PROTOCOL = "PROTOCOL"  # it says what its protocol has not
+    TRUNCATED = "TRUNCATED"  # the answer is not complete
+    SESSION_UNKNOWN = "SESSION_UNKNOWN"  # there is no session to resume
+    PROTOCOL = "PROTOCOL"  # a message that its protocol does not allow
     AGENT_DIED = "AGENT_DIED"
-    NETWORK = "NETWORK"  # its model cannot be reached
-    NO_IMAGES = "NO_IMAGES"  # it takes text only, and has seen nothing of what it was to be sent
-    FAILED = "FAILED"  # it says itself that it failed, in words only
+    NETWORK = "NETWORK"  # the model cannot be reached
+    NO_IMAGES = "NO_IMAGES"  # it takes text only; nothing was sent
+    FAILED = "FAILED"  # the agent says that it failed, as text only
 
 
 class AgentError(AbpBridgeError):
@@ -210,7 +210,7 @@ class Chunk:
 
 Transport = Literal["llm", "local_agent"]
 OnChunk = Callable[[Chunk], None]
-TIMEOUT_MS = 300_000  # for a turn of which nobody says more: agents work for minutes
+TIMEOUT_MS = 300_000  # agents work for minutes
 
 
 def ignore_chunk(chunk: Chunk) -> None:

@@ -49,9 +49,9 @@ from abp_bridge.protocols.mcp.elicitation import encode_sampling
 from abp_bridge.protocols.mcp.sampling import SAMPLED, is_servers_own
 
 _ROLES: dict[JsonValue, Role] = {"user": "user", "assistant": "assistant"}
-# Advice, or what the person decides: that it is not followed is said with the answer.
+# Hints, or the user's decision: the answer lists them as ignored.
 _IGNORED = ("modelPreferences", "includeContext", "metadata")
-MAX_SENT = MAX_MESSAGE // 2  # characters: quoted, line by line, they may be twice as many
+MAX_SENT = MAX_MESSAGE // 2  # characters; quoting, line by line, may double them
 MAX_IMAGE = 5 * 2**20  # bytes: what each provider takes
 MAX_IMAGES = 8 * 2**20  # bytes of all in one request; in base64 they fit a line of JSON-RPC
 # The kinds that every provider takes -> what each begins with.
@@ -241,7 +241,10 @@ def describe_response(
 
 
 DECISION, ANSWER = "decision", "answer"
-APPROVERS = (AnsweredBy.PERSON, AnsweredBy.SCRIPT)  # nothing is sent, or leaves, by anybody else
+APPROVERS = (
+    AnsweredBy.PERSON,
+    AnsweredBy.SCRIPT,
+)  # no one else may send a request or pass on an answer
 
 
 class Decision(enum.Enum):

@@ -64,23 +64,23 @@ from abp_bridge.session.surface import (
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 2  # turns: each may be a process, and an app that is allowed everything asks in a loop
-MAX_OPEN = 3  # approvals of one app: a person reads one after the other
-MAX_NOES = 3  # in a row to one app, which asks again and again: then its person is left alone
-INTERVAL = 5.0  # seconds between reports of how far an answer is: most are there sooner
-SHORTEST_KEY = 8  # characters: shorter ones stand in other words
+AT_ONCE = 2  # turns: each may be a process, and an app with lasting approval may loop
+MAX_OPEN = 3  # approvals of one app: the user reads one after the other
+MAX_NOES = 3  # refusals in a row to one app, before it may not ask again
+INTERVAL = 5.0  # seconds between progress reports: most answers are sooner
+SHORTEST_KEY = 8  # characters: shorter ones occur in other words
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
-# Which the person has to mend first, or which is the model's last word: again would be the same.
+# The user has to fix it first, or a retry would fail the same way.
 _FINAL = (*_LASTING, AgentErrorCode.REFUSED, AgentErrorCode.NO_IMAGES)
 _NO_PERSON = "no person approved what it would be sent"
-_BEFORE = Verdict(AnsweredBy.PERSON, "")  # who approves all of an app is not asked again
+_BEFORE = Verdict(AnsweredBy.PERSON, "")  # the user approved all requests of this app
 _NOT_SENT = "The user did not let it be sent to a model."
 _LEFT_ALONE = (
     f"its person did not let the last {MAX_NOES} requests of this app be sent, and is not asked for"
     " more of them in this session"
 )
 _KEPT_BACK = "The user kept the model's answer back."
-LEEWAY = 0.5  # seconds of the question's time in which a model that is late is still said to be
+LEEWAY = 0.5  # seconds before the question's deadline, to report that the model is late
 
 MakeAgent = Callable[[str, str], AgentProtocol]
 
