@@ -190,9 +190,9 @@ class _HttpClient(httpx2.AsyncClient):
                 return response, is_transient
             if not response.is_error:
                 if expects_response and _is_json(response):
-                    await _read(response, None)
+                    await _read_body(response, None)
                 return response, is_transient
-            await _read(response, ERROR_LIMIT)
+            await _read_body(response, ERROR_LIMIT)
             if _is_json(response):
                 return response, is_transient
             status = response.status_code
@@ -229,7 +229,7 @@ def _tells(message: JsonObject) -> bool:
     return not cancels and not _expects_response(message)
 
 
-async def _read(response: httpx2.Response, limit: float | None) -> None:
+async def _read_body(response: httpx2.Response, limit: float | None) -> None:
     """Read the body within `limit` seconds; a broken body would end the SDK's whole connection."""
     try:
         with anyio.fail_after(limit):
@@ -253,7 +253,7 @@ class _Lines:
         write: WriteStream[SessionMessage],
     ) -> None:
         self._server = server
-        self._read = read
+        self._read_body = read
         self._write = write
         self._version: str | None = None  # of the handshake; in the modern era each request has it
         self._asked: dict[Id, str] = {}  # the requests whose result matters here
@@ -323,7 +323,7 @@ class _Lines:
         return headers
 
     async def carry_in(self) -> None:
-        async for item in self._read:
+        async for item in self._read_body:
             if isinstance(item, Exception):
                 logger.warning("the server sent what is no message: %s", type(item).__name__)
                 continue

@@ -125,7 +125,7 @@ class ServerSession:
                 break
         else:
             raise _refusal(problems)
-        self.info = info = _describe(self._client)
+        self.info = info = _server_info(self._client)
         self.modern = info.version in MODERN
         self._envelope = {
             modern.VERSION: info.version,
@@ -173,7 +173,7 @@ class ServerSession:
             raise RemoteError({"code": 0, "message": label(str(problem), 300)}, 0.0) from None
 
 
-def _describe(client: ClientSession) -> ServerInfo:
+def _server_info(client: ClientSession) -> ServerInfo:
     server, declared = client.server_info, client.server_capabilities
     has = declared.model_dump(by_alias=True, mode="json", exclude_none=True) if declared else {}
     return ServerInfo(
@@ -280,10 +280,10 @@ class _Dispatcher(JSONRPCDispatcher):
             self._listener.on_notification(method, params or {})
             return True
 
-        answer = partial(self._answer, on_request)
+        answer = partial(self._answer_request, on_request)
         await super().run(answer, on_notify, take, task_status=task_status)
 
-    async def _answer(
+    async def _answer_request(
         self,
         otherwise: OnRequest,
         context: DispatchContext[TransportContext],
@@ -324,7 +324,7 @@ async def _carry_in(
     async with inward:
         with suppress(anyio.BrokenResourceError):  # the session is over: nobody waits for more
             while (given := await reader.receive()) is not None:
-                message = _read(given, listener)
+                message = _decode_message(given, listener)
                 if isinstance(message, JSONRPCRequest):
                     if message.id in dispatcher.open:  # the SDK would answer it twice
                         listener.on_malformed(DUPLICATE_ID)
@@ -338,7 +338,7 @@ async def _carry_in(
     listener.on_end()
 
 
-def _read(given: JsonObject, listener: ServerListener) -> JSONRPCMessage | None:
+def _decode_message(given: JsonObject, listener: ServerListener) -> JSONRPCMessage | None:
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_python(given, by_name=False)
     except ValidationError:

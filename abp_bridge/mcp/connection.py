@@ -78,7 +78,7 @@ class ToolRequest:
         self.state: RequestState | None = None
         self.output_schema: Promise | None = None
 
-    def cancel(self, reason: str) -> None:
+    def cancel_request(self, reason: str) -> None:
         """Cancel at once: nothing that the same read brings can still answer its questions."""
         if self.on_cancel is not None:
             self.on_cancel(reason)

@@ -46,7 +46,9 @@ class _SignIn(OAuthClientProvider):
     """
 
     def __init__(self, url: str, store: TokenStore, callback: _Callback) -> None:
-        super().__init__(url, callback.describe(), store, callback.open, callback.wait)
+        super().__init__(
+            url, callback.client_metadata(), store, callback.open_sign_in, callback.wait
+        )
         self._store = store
         self._callback = callback
         self._flow_lock = anyio.Lock()
@@ -64,7 +66,7 @@ class _SignIn(OAuthClientProvider):
             context.auth_server_url = discovered.server
         if self._store.port is not None:
             self._callback.port = self._store.port
-            context.client_metadata.redirect_uris = self._callback.describe().redirect_uris
+            context.client_metadata.redirect_uris = self._callback.client_metadata().redirect_uris
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -119,7 +121,7 @@ class _SignIn(OAuthClientProvider):
         if is_void and sent is not None:
             self._store.mark_rejected(sent, may_renew=may_renew)
         with anyio.move_on_after(STEP_LIMIT):  # a keyring may ask for its password
-            await anyio.to_thread.run_sync(self._store.read, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(self._store.load, abandon_on_cancel=True)
         await self.load()
         prompts = self._callback.prompts
         if self._token() in (None, sent):
@@ -138,7 +140,7 @@ class _SignIn(OAuthClientProvider):
                     assert refused is not None
                     response, refused = refused, None  # it was sent so a moment ago
                 else:
-                    response = await _send(step)
+                    response = await _send_step(step)
                 step = await flow.asend(response)
         await self._store.set_discovered(
             Discovery(
@@ -149,7 +151,7 @@ class _SignIn(OAuthClientProvider):
         )
 
 
-async def _send(request: httpx2.Request) -> httpx2.Response:
+async def _send_step(request: httpx2.Request) -> httpx2.Response:
     """Send a step of a sign-in. Raises OAuthFlowError without a timely, final answer."""
     try:
         with anyio.fail_after(STEP_LIMIT):
@@ -190,7 +192,7 @@ class _Callback:
         self._came: asyncio.Future[AuthorizationCodeResult] | None = None
         self._state = ""  # that only who was sent to sign in knows
 
-    def describe(self) -> OAuthClientMetadata:
+    def client_metadata(self) -> OAuthClientMetadata:
         """This client, as it tells a server of itself."""
         return OAuthClientMetadata.model_validate(
             {
@@ -200,7 +202,7 @@ class _Callback:
             }
         )
 
-    async def open(self, url: str) -> None:
+    async def open_sign_in(self, url: str) -> None:
         """Listen, and send the user to `url`. Raises OAuthFlowError."""
         self.prompts += 1
         self._came = asyncio.get_running_loop().create_future()
@@ -243,7 +245,7 @@ class _Callback:
     async def _on_browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            status, words = self._answer(head.decode("latin-1"))
+            status, words = self._respond(head.decode("latin-1"))
             writer.write(
                 b"HTTP/1.1 %b\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"
                 b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(words), words)
@@ -251,7 +253,7 @@ class _Callback:
             await writer.drain()
         writer.close()
 
-    def _answer(self, head: str) -> tuple[bytes, bytes]:
+    def _respond(self, head: str) -> tuple[bytes, bytes]:
         first, *lines = head.splitlines()
         hosts = [line[5:].strip() for line in lines if line[:5].lower() == "host:"]
         match first.split(" "):

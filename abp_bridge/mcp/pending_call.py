@@ -149,9 +149,9 @@ class PendingCall:
     def give_up(self, request: ToolRequest, reason: str) -> None:
         """Cancel the call if no other request waits for it."""
         if all(each is request for each in self.waiters):
-            self.cancel(reason)
+            self.cancel_call(reason)
 
-    def cancel(self, reason: str) -> None:
+    def cancel_call(self, reason: str) -> None:
         """Cancel the call in the app."""
         self.abandoned = True
         self.call.cancel(reason)
@@ -172,7 +172,7 @@ class PendingCall:
 
     # --- the app ---
 
-    def end(self, encode_result: EncodeResult) -> None:
+    def finish(self, encode_result: EncodeResult) -> None:
         """End the call; open questions are rerouted."""
         self.encode_result = encode_result
         self.fail_questions(RouteChangedError())

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 Params = JsonObject
 
-MAX_SUBSCRIPTIONS = 1_000  # resources that one host hears of
-
 SERVER = {"name": "abp-bridge", "title": "ABP bridge", "version": VERSION}
 _UNTITLED = {name: value for name, value in SERVER.items() if name != "title"}
 INSTRUCTIONS = (
@@ -108,7 +106,7 @@ class McpServer:
             if self._is_modern(message.method, params):
                 self._take_modern(message.id, message.method, params)
             elif message.method == "tools/call":
-                self._run(message.id, params, self._legacy)
+                self._start_call(message.id, params, self._legacy)
             elif (answer := _LEGACY.get(message.method)) is not None:
                 self._rpc.respond(message.id, answer(self, params))
             else:
@@ -133,7 +131,7 @@ class McpServer:
         ):  # a handshake says for good who is there, outside of the calls that show themselves
             self._connection.client = client
         if method == "tools/call":
-            self._run(id, params, client)
+            self._start_call(id, params, client)
         elif method == "subscriptions/listen":
             if not self._subscriptions.listen(id, decode_filter(params)):
                 raise RpcError(
@@ -151,7 +149,7 @@ class McpServer:
         else:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
 
-    def _run(self, id: Id, params: Params, client: McpClientInfo) -> None:
+    def _start_call(self, id: Id, params: Params, client: McpClientInfo) -> None:
         self._running[id] = request = ToolRequest(id, client, self._rpc.arrived)
         if self._begun is not None:
             # Known at once: the same read may bring its cancellation.
@@ -194,7 +192,7 @@ class McpServer:
         _check_first_page(params)
         version = self._connection.client.version
         if self._begun is None:
-            return {"tools": self._connection.tools.show_first(version)}
+            return {"tools": self._connection.tools.list_first(version)}
         return {"tools": self._begun.list_tools(version)}
 
     def _list_resources(self, params: Params) -> JsonObject:
@@ -247,10 +245,8 @@ class McpServer:
         return {}
 
     def _subscribe(self, params: Params) -> JsonObject:
-        if len(self._subscriptions.subscribed) >= MAX_SUBSCRIPTIONS:
-            raise RpcError(
-                INVALID_PARAMS, f"there can be at most {MAX_SUBSCRIPTIONS} subscriptions"
-            )
+        if len(self._subscriptions.subscribed) >= MAX_UPDATES:
+            raise RpcError(INVALID_PARAMS, f"there can be at most {MAX_UPDATES} subscriptions")
         if len(uri := _uri(params)) > MAX_URI:
             raise RpcError(INVALID_PARAMS, f"a uri may have at most {MAX_URI} characters")
         self._subscriptions.subscribed.add(uri)
@@ -281,7 +277,7 @@ class McpServer:
         if self._subscriptions.unlisten(id):
             self._rpc.discard_request(id)
         elif (request := self._running.get(id)) is not None:
-            request.cancel("the host cancelled the call")
+            request.cancel_request("the host cancelled the call")
 
 
 _BOTH: dict[str, Callable[[McpServer, Params], JsonObject]] = {

@@ -132,7 +132,7 @@ class McpSession(McpSurfaces):
             if state is not None:
                 result = await self._calls.resume(request, state, answers)
             else:
-                result = await self._toolbox.call(request)
+                result = await self._toolbox.call_tool(request)
         except UnknownToolError as problem:
             raise RpcError(INVALID_PARAMS, str(problem)) from None
         return separate_texts(result) if profile_of(request).joins_texts else result

@@ -59,13 +59,16 @@ class TokenStore:
         self._is_shared = True  # that it could be written, as far as it was tried
         self._rejected: str | None = None
         self._may_renew = True
-        self.read()
+        self.load()
 
-    def read(self) -> None:
+    def load(self) -> None:
         """Read what is stored now. Call it in a thread: a keyring may block."""
         if not self._is_shared:
             return
-        self._kept, self._found = _decode(self._vault.read()), _decode(self._server.read())
+        self._kept, self._found = (
+            _decode(self._vault.read_secret()),
+            _decode(self._server.read_secret()),
+        )
 
     @contextlib.asynccontextmanager
     async def lock(self, wait: float) -> AsyncIterator[None]:
@@ -125,7 +128,7 @@ class TokenStore:
     async def set_discovered(self, discovery: Discovery) -> None:
         if discovery != self.discovered:
             self._found = discovery.model_dump(mode="json", exclude_none=True)
-            await _write(self._server, self._found)
+            await _store(self._server, self._found)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return _validated(OAuthClientInformationFull, self._kept.get("client"))
@@ -135,13 +138,13 @@ class TokenStore:
 
     async def _keep(self, **members: JsonValue) -> None:
         self._kept = {**self._kept, **members}
-        self._is_shared = await _write(self._vault, self._kept)
+        self._is_shared = await _store(self._vault, self._kept)
 
 
-async def _write(vault: _Keyring | _File, kept: JsonObject) -> bool:
+async def _store(vault: _Keyring | _File, kept: JsonObject) -> bool:
     """Store it; False if that failed."""
     try:
-        await anyio.to_thread.run_sync(vault.write, json.dumps(kept), abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(vault.write_secret, json.dumps(kept), abandon_on_cancel=True)
     except OSError as problem:
         logger.warning("you will have to sign in again the next time: %s", problem)
         return False
@@ -202,8 +205,8 @@ class _Keyring:
         self._name = name
         self._file = file
 
-    def read(self) -> str | None:
-        if (newer := self._file.read()) is not None:
+    def read_secret(self) -> str | None:
+        if (newer := self._file.read_secret()) is not None:
             return newer
         try:
             found = self._keyring.get_password(SERVICE, self._name)
@@ -212,12 +215,12 @@ class _Keyring:
             return None
         return found if isinstance(found, str) else None
 
-    def write(self, text: str) -> None:
+    def write_secret(self, text: str) -> None:
         try:
             self._keyring.set_password(SERVICE, self._name, text)
         except Exception as problem:
             self._warn(problem)
-            self._file.write(text)
+            self._file.write_secret(text)
         else:
             self._file.remove()
 
@@ -231,7 +234,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self) -> str | None:
+    def read_secret(self) -> str | None:
         try:
             return self._path.read_text()
         except (OSError, UnicodeDecodeError):
@@ -240,7 +243,7 @@ class _File:
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
 
-    def write(self, text: str) -> None:
+    def write_secret(self, text: str) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, name = tempfile.mkstemp(dir=self._path.parent)  # which has the mode 0600
         try:

@@ -179,7 +179,7 @@ class ToolCalls:
                 pending.pending_progress = progress
 
         def on_end(outcome: EndT) -> None:
-            pending.end(partial(encode, outcome))
+            pending.finish(partial(encode, outcome))
 
         self._starting += 1
         try:
@@ -233,7 +233,7 @@ class ToolCalls:
         pending.resumable = True
         return await self._attend(pending, request)
 
-    async def answer(self, request: ToolRequest, question: str) -> JsonObject:
+    async def answer_question(self, request: ToolRequest, question: str) -> JsonObject:
         """Attach to a call that continues, or return its kept result; SessionError if unknown."""
         for pending in list(self._pending.values()):
             if pending.deliver_model_answer(question, request.arguments):
@@ -327,7 +327,7 @@ class ToolCalls:
             reason = f"the host did not come back within {self._limit:g} s"
             pending.fail_questions(HostTimeoutError(reason))
             await anyio.sleep(GRACE)
-            pending.cancel(reason)
+            pending.cancel_call(reason)
 
 
 def _note_shown(asked: Sequence[PendingQuestion], at: float) -> None:

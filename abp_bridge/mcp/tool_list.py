@@ -166,11 +166,11 @@ class ToolList:
         self._outputs: dict[str, JsonObject] = {}  # of tools, as they are offered
         self._listed: dict[str, JsonObject] = {}  # the same, as the host was told last
 
-    def show_first(self, version: str) -> list[JsonObject]:
+    def list_first(self, version: str) -> list[JsonObject]:
         """Return `tools/list` before there is a session."""
-        return self.show(version, (), None if self._expect is None else self._expect())
+        return self.list_all(version, (), None if self._expect is None else self._expect())
 
-    def show(
+    def list_all(
         self,
         version: str,
         offers: Sequence[AppCapability],
@@ -226,7 +226,7 @@ class ToolList:
                 name = self._names[_key(each)] = tool_name(each.capability.name, taken)
                 taken.add(name)
 
-    def find(self, tool: str) -> Key | None:
+    def find_capability(self, tool: str) -> Key | None:
         """Return the (app, capability) of a tool."""
         return self._tools.get(tool)
 

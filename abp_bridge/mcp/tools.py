@@ -46,7 +46,7 @@ class McpTools:
 
     def list(self, version: str) -> list[JsonObject]:
         offers, expected = self._api.capabilities(), self._api.expected()
-        return self._tools.show(version, offers, expected, renders=self._api.renders)
+        return self._tools.list_all(version, offers, expected, renders=self._api.renders)
 
     def is_as_shown(self) -> bool:
         """Whether the host was shown these tools before an app was connected."""
@@ -56,7 +56,7 @@ class McpTools:
     def _update(self) -> Sequence[AppCapability]:
         return self._tools.update(self._api.capabilities(), self._api.expected())
 
-    async def call(self, request: ToolRequest) -> JsonObject:
+    async def call_tool(self, request: ToolRequest) -> JsonObject:
         """Answer `tools/call`; a failure inside a tool is a result.
 
         Raises UnknownToolError, or RpcError if a stateless client did not declare what it needs.
@@ -67,20 +67,20 @@ class McpTools:
             if (own := _OWN.get(name)) is not None and is_there:
                 _check_arguments(request)
                 return await own(self, request)
-            if self._tools.find(name) is None:
+            if self._tools.find_capability(name) is None:
                 self._update()
-            if (key := self._tools.find(name)) is not None:
-                start = partial(self._start, *key, request.arguments)
+            if (key := self._tools.find_capability(name)) is not None:
+                start = partial(self._start_call, *key, request.arguments)
                 return await self._calls.begin(request, start, encode_outcome)
         except SessionError as problem:
             words = f"{problem.code}: {problem}"
-            about = self._describe(request, problem.about)
+            about = self._describe_parameters(request, problem.about)
             return encode_text("\n".join([words, *about]), error=True)
         raise UnknownToolError(
             f"Unknown tool {name[:100]!r}. abp_connect connects the apps, and lists what there is."
         )
 
-    async def _start(
+    async def _start_call(
         self,
         target: str,
         capability: str,
@@ -100,7 +100,9 @@ class McpTools:
         is_late = profile_of(request).lists_once and not self._tools.has_listed(tool)
         return "" if is_late else tool
 
-    def _describe(self, request: ToolRequest, about: Sequence[AppCapability]) -> Sequence[str]:
+    def _describe_parameters(
+        self, request: ToolRequest, about: Sequence[AppCapability]
+    ) -> Sequence[str]:
         """Describe the parameters of capabilities that the host was never told."""
         if not about:
             return ()
@@ -144,7 +146,7 @@ class McpTools:
             )
         return encode_text("\n".join(json.dumps(each, ensure_ascii=False) for each in found))
 
-    async def _call(self, request: ToolRequest) -> JsonObject:
+    async def _call_capability(self, request: ToolRequest) -> JsonObject:
         capability = _required(
             request, "capability", "the name of a capability; abp_connect lists them"
         )
@@ -197,7 +199,7 @@ class McpTools:
         )
         return await self._calls.wait(request, call)
 
-    async def _answer(self, request: ToolRequest) -> JsonObject:
+    async def _answer_question(self, request: ToolRequest) -> JsonObject:
         question = _required(
             request, "question", "the question that is answered; the result that asked it names it"
         )
@@ -205,7 +207,7 @@ class McpTools:
             decode_answered(request.arguments)
         except RemoteProtocolError as problem:
             raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
-        return await self._calls.answer(request, question)
+        return await self._calls.answer_question(request, question)
 
     async def _render(self, request: ToolRequest) -> JsonObject:
         if not self._api.renders and self._api.expected().renders:
@@ -249,10 +251,10 @@ _OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {
     "abp_connect": McpTools._connect,
     "abp_disconnect": McpTools._disconnect,
     "abp_status": McpTools._status,
-    "abp_call": McpTools._call,
+    "abp_call": McpTools._call_capability,
     "abp_wait": McpTools._wait,
     "abp_ask": McpTools._ask,
-    "abp_answer": McpTools._answer,
+    "abp_answer": McpTools._answer_question,
     "abp_render_to_pdf": McpTools._render,
 }
 

@@ -43,7 +43,7 @@ _enqueue = JsonRpcConnection._enqueue
 _dispatch = JsonRpcConnection._dispatch
 _ask = PendingCall.wait_for_round
 _save = ResultStore.save
-_answer = ServerQuestions._answer
+_answer = ServerQuestions._send_answer
 _handle = ServerQuestions._handle
 _keep_lines = splice.keep_lines
 _on_server_notification = ModernHost._on_server_notification
@@ -194,11 +194,11 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
     ),
     "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer"),
     "a server's lost answer": (
-        _plant(ServerQuestions, "_answer", _lose_a_servers_answer),
+        _plant(ServerQuestions, "_send_answer", _lose_a_servers_answer),
         SERVERS + " has no answer",
     ),
     "a server's doubled answer": (
-        _plant(ServerQuestions, "_answer", _answer_a_server_twice),
+        _plant(ServerQuestions, "_send_answer", _answer_a_server_twice),
         SERVERS + " has 2 answers",
     ),
     "a race at a proxy": (

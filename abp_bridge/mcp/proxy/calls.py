@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_NOTES = 10  # different ones of one call
 _MORE = "abp-bridge: and more of the kind, see its log."
-MAX_TOOLS = 10_000  # of one server, that are remembered; of others nothing is known
 
 
 _STRUCTURED = ("result", "structuredContent")
@@ -66,7 +65,7 @@ class Calls:
             tool = as_object(each)
             name = as_text(tool.get("name"))
             known = self.tools.get(name)
-            if name and (known or len(self.tools) < MAX_TOOLS):
+            if name:
                 listed = _decode_tool(name, tool)
                 # What destroyed something once is not harmless because its server says so later.
                 harmless = listed.harmless and (known is None or known.harmless)

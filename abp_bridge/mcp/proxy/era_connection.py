@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue
+from abp_bridge.jsonrpc.byte_edit import MAX_LINE
 from abp_bridge.jsonrpc.connection import (
     ByteReader,
     ByteWriter,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE = 64 * 2**20  # bytes of a line: as long as those that a proxy looks at
-
 
 OnMessage = Callable[[Request | Notification], None]  # must not wait
 
@@ -44,7 +43,7 @@ class EraConnection:
     tasks: TaskGroup
     running: dict[tuple[JsonRpcConnection, Id], anyio.CancelScope] = field(default_factory=dict)
 
-    async def run(self) -> None:
+    async def carry(self) -> None:
         """Carry messages until either side ends, then close the other."""
         async with anyio.create_task_group() as tasks:
             for each, other in ((self.outer, self.inner), (self.inner, self.outer)):
@@ -53,7 +52,7 @@ class EraConnection:
             if lost := each.lost_notifications():
                 logger.warning("notifications between the eras were lost: %s", lost)
 
-    def answer(
+    def answer_request(
         self,
         side: JsonRpcConnection,
         request: Request,
@@ -66,9 +65,9 @@ class EraConnection:
             to_error: (method, error of the other side) -> the error for `side`.
         """
         self.running[side, request.id] = scope = anyio.CancelScope()
-        self.tasks.start_soon(self._answer, side, request, make, to_error, scope)
+        self.tasks.start_soon(self._run_request, side, request, make, to_error, scope)
 
-    async def _answer(
+    async def _run_request(
         self,
         side: JsonRpcConnection,
         request: Request,
@@ -94,7 +93,7 @@ class EraConnection:
         if side.is_open(id):
             side.discard_request(id)  # it was taken back, or nobody is left to ask
 
-    def cancel(self, side: JsonRpcConnection, id: JsonValue) -> None:
+    def cancel_request(self, side: JsonRpcConnection, id: JsonValue) -> None:
         """Cancel a request of `side`, which gets no answer."""
         scope = self.running.get((side, id)) if is_id(id) else None
         if scope is not None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, parse_json
+from abp_bridge.jsonrpc.byte_edit import MAX_LINE
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter, WrappedReader
 from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, dump, is_id
-from abp_bridge.mcp.proxy.era_connection import MAX_LINE
 from abp_bridge.protocols.mcp.client import ERAS, V2026_07_28, Era, McpClientInfo
 from abp_bridge.protocols.mcp.modern import is_enveloped
 from abp_bridge.protocols.mcp.translation import MODERN_REQUESTS, add_envelope
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FAREWELL = 0.3  # seconds for what was said last to be translated
-MAX_KEPT = 1_000  # lines for a server that has not said what it speaks: no host has more to say
 _TOO_MANY = "the server has not answered initialize yet, and too much waits for it"
 _DISCOVER = "abp-discover"  # the id of our own question what the server is
 
@@ -189,7 +188,7 @@ class _HostReader(_SideReader):
                 pending_timeout=self._pending_timeout,
                 origin=self._origin,
             )
-            self._tasks.start_soon(side.modern.run)
+            self._tasks.start_soon(side.modern.translate)
 
 
 class _SideWriter(ByteWriter):
@@ -232,13 +231,13 @@ class _Negotiation:
         while not (self.decided.is_set() or self.refused):
             await self._changed.wait()
 
-    def write(self, data: bytes | memoryview) -> int:
+    def take_lines(self, data: bytes | memoryview) -> int:
         """Take lines for the server; the first is what it is tried with."""
         for line in bytes(data).splitlines(keepends=True):
             if not self._first:
                 self._first = line
-                self._tasks.start_soon(self._run)
-            elif len(self._kept) < MAX_KEPT and self._size + len(line) <= MAX_LINE:
+                self._tasks.start_soon(self._negotiate)
+            elif self._size + len(line) <= MAX_LINE:
                 self._kept.append(line)
                 self._size += len(line)
             else:
@@ -257,14 +256,14 @@ class _Negotiation:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def close(self) -> None:
+    def close_input(self) -> None:
         self._is_closing = True
         if not self._first:
             self._decide()
         if self.decided.is_set():
             self.side.writer.close()
 
-    async def _run(self) -> None:
+    async def _negotiate(self) -> None:
         hello = as_object(_parse(self._first))
         with suppress(OSError):  # nobody reads: whoever writes next meets the same
             if await self._find_translator(hello):
@@ -358,7 +357,7 @@ class _Negotiation:
             discovered,
             is_verbatim=lambda: self._host.is_modern,
         )
-        self._tasks.start_soon(server.run)
+        self._tasks.start_soon(server.translate)
 
 
 class _ServerReader(_SideReader):
@@ -382,14 +381,14 @@ class _ServerWriter(_SideWriter):
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         decided = self._server.decided.is_set()
-        return super().write_nowait(data) if decided else self._server.write(data)
+        return super().write_nowait(data) if decided else self._server.take_lines(data)
 
     async def writable(self) -> None:
         await self._server.decided.wait()
         await super().writable()
 
     def close(self) -> None:
-        self._server.close()
+        self._server.close_input()
 
 
 def _client(hello: JsonObject) -> McpClientInfo:

@@ -73,7 +73,7 @@ class KeepaliveElicitor:
                 total = as_number(params.get("total"))
                 call.progress = replace(call.progress, value=value, total=total)
 
-    def end(self, id: Id) -> None:
+    def forget_call(self, id: Id) -> None:
         self._calls.pop(id, None)
 
     async def resolve(self, question: Question, context: AskContext) -> Answer:

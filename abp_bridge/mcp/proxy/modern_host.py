@@ -137,9 +137,9 @@ class ModernHost:
         self._level: str | None = None  # of logs, as the server was told
         self._levels: dict[Id, str] = {}  # that requests which run want to hear of
 
-    async def run(self) -> None:
+    async def translate(self) -> None:
         """Translate until either side ends."""
-        await self._connection.run()
+        await self._connection.carry()
         if replaced := self._calls.replaced_progress:
             logger.warning("reports of progress gave way to newer ones unheard: %d", replaced)
 
@@ -158,7 +158,7 @@ class ModernHost:
             self.falls_back = True
         if self.falls_back:
             make = partial(self._answer_legacy, message)
-            self._connection.answer(self._host, message, make, _keep_error)
+            self._connection.answer_request(self._host, message, make, _keep_error)
             return
         try:
             client = decode_envelope(message.params)
@@ -171,12 +171,12 @@ class ModernHost:
         if not self._introduced:
             self._introduced = True
             self._tasks.start_soon(self._introduce, translation.initialize_params(client))
-        make = partial(self._answer, message, client, self._host.arrived)
-        self._connection.answer(self._host, message, make, translation.to_modern_error)
+        make = partial(self._answer_host, message, client, self._host.arrived)
+        self._connection.answer_request(self._host, message, make, translation.to_modern_error)
 
     def _on_host_notification(self, message: Notification) -> None:
         if message.method == CANCELLED:
-            self._connection.cancel(self._host, as_object(message.params).get("requestId"))
+            self._connection.cancel_request(self._host, as_object(message.params).get("requestId"))
         elif self.falls_back:
             if message.method != "notifications/initialized":  # the server was told
                 self._server.notify(message.method, message.params)
@@ -219,7 +219,9 @@ class ModernHost:
             return self._initialized
         return translation.to_legacy_result("server/discover", self._initialized)
 
-    async def _answer(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
+    async def _answer_host(
+        self, message: Request, client: McpClientInfo, arrived: float
+    ) -> JsonValue:
         await self._wait_introduced()
         if client.level is None:
             return await self._make(message, client, arrived)
@@ -232,7 +234,7 @@ class ModernHost:
 
     async def _make(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
         if message.method in translation.CAN_ASK:
-            return await self._call(message, client, arrived)
+            return await self._attach_host(message, client, arrived)
         if (make := _ANSWERED.get(message.method)) is not None:
             return await make(self, message)
         params = translation.strip_envelope(message.params)
@@ -286,7 +288,9 @@ class ModernHost:
 
     # --- calls ---
 
-    async def _call(self, message: Request, client: McpClientInfo, arrived: float) -> JsonValue:
+    async def _attach_host(
+        self, message: Request, client: McpClientInfo, arrived: float
+    ) -> JsonValue:
         """Attach the host to a call: its result, or its questions."""
         given = as_object(message.params)
         params = translation.strip_envelope(given)
@@ -296,7 +300,7 @@ class ModernHost:
         request.token = as_object(given.get("_meta")).get("progressToken")
         state, answers = decode_retry(given)
         if state is None:
-            start = partial(self._start, message.method, params, request.token)
+            start = partial(self._start_call, message.method, params, request.token)
             encode = partial(self._encode, message.method)
             try:
                 result = await self._calls.begin(request, start, encode)
@@ -315,7 +319,7 @@ class ModernHost:
             raise ended
         return self._complete(method, ended)
 
-    async def _start(
+    async def _start_call(
         self,
         method: str,
         params: JsonObject,
@@ -386,7 +390,7 @@ class ModernHost:
             self._on_server_notification(message.method, as_object(message.params))
         elif self.falls_back:
             ask = partial(self._host.request, message.method, message.params)
-            self._connection.answer(self._server, message, ask, _keep_error)
+            self._connection.answer_request(self._server, message, ask, _keep_error)
         elif message.method == "ping":
             self._server.respond(message.id, {})
         elif (need := translation.needed_capability(message.method, message.params)) is None:
@@ -394,7 +398,7 @@ class ModernHost:
             self._server.respond_error(message.id, METHOD_NOT_FOUND, words)
         else:
             ask = partial(self._ask, message, need)
-            self._connection.answer(self._server, message, ask, _keep_error)
+            self._connection.answer_request(self._server, message, ask, _keep_error)
 
     async def _ask(self, message: Request, need: str) -> JsonValue:
         """Put a question into the next round of a call."""
@@ -410,7 +414,7 @@ class ModernHost:
 
     def _on_server_notification(self, method: str, params: JsonObject) -> None:
         if method == CANCELLED:
-            self._connection.cancel(self._server, params.get("requestId"))
+            self._connection.cancel_request(self._server, params.get("requestId"))
         elif self.falls_back:
             self._host.notify(method, params or None)
         elif method == "notifications/progress":

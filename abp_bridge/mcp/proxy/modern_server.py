@@ -104,9 +104,9 @@ class ModernServer:
         self._replacing = anyio.Lock()
         self._elicitations = 0
 
-    async def run(self) -> None:
+    async def translate(self) -> None:
         """Translate until either side ends."""
-        await self._connection.run()
+        await self._connection.carry()
 
     async def _request(self, method: str, params: JsonValue) -> JsonValue:
         sent = translation.add_envelope(params, self._client)
@@ -120,14 +120,14 @@ class ModernServer:
             self._on_notification(message)
             return
         make = partial(_ANSWERED.get(message.method, ModernServer._call), self, message)
-        self._connection.answer(self._front, message, make, self._to_error)
+        self._connection.answer_request(self._front, message, make, self._to_error)
 
     def _to_error(self, method: str, error: JsonObject) -> JsonObject:
         return error if self._is_verbatim() else translation.to_legacy_error(method, error)
 
     def _on_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
-            self._connection.cancel(self._front, as_object(message.params).get("requestId"))
+            self._connection.cancel_request(self._front, as_object(message.params).get("requestId"))
         elif message.method == "notifications/initialized":
             self._open_stream().scope.cancel()
         elif message.method not in _NOT_FORWARDED:

@@ -87,7 +87,7 @@ async def run_proxy(
             tasks,
         )
         if ended == "program":
-            errors = router.end(handshake.ending(await policy.ending()))
+            errors = router.fail_open_requests(handshake.ending(await policy.ending()))
         tasks.cancel_scope.cancel()  # at once: nothing else answers what these do
     if errors:
         with suppress(OSError), anyio.move_on_after(DRAIN):
@@ -138,11 +138,11 @@ async def _carry(
     """
 
     def on_host_end() -> None:
-        questions.end()
+        questions.cancel_all()
         ours[0].close()
 
     async def on_server_end() -> None:
-        questions.end()
+        questions.cancel_all()
 
     carrier = Carrier(
         to_program, from_program, on_host_end=on_host_end, on_program_end=on_server_end
@@ -152,7 +152,7 @@ async def _carry(
     try:
         return await carrier.carry_both(tasks)
     finally:
-        questions.end()
+        questions.cancel_all()
 
 
 def _inject(

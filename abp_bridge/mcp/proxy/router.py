@@ -139,7 +139,7 @@ class Router:
         # The host's open requests, with who looks at their response before it passes.
         self._on_response: dict[Id, Callable[[bytes, JsonObject], bytes] | None] = {}
 
-    def end(self, words: str) -> bytes:
+    def fail_open_requests(self, words: str) -> bytes:
         """Return errors, as lines, for what the host still waits for: the server has ended."""
         left, self._on_response = self._on_response, {}
         return b"".join(_encode_error(id, INTERNAL_ERROR, words) for id in left)
@@ -181,11 +181,11 @@ class Router:
         if self._handshake_problem and method != "initialize":
             if self._handshake_problem is _NOT_BEGUN and method in _BEFORE_INITIALIZE:
                 passed = line if handle is None else handle(self, line, id, {})
-                self._open(id if passed else None)
+                self._note_request(id if passed else None)
                 return passed
             handle = Router._refuse_all
         if passed := handle(self, line, id, as_object(message.get("params"))) if handle else line:
-            self._open(id)
+            self._note_request(id)
         return passed
 
     def _accept_response(self, message: JsonObject) -> bool:
@@ -244,7 +244,7 @@ class Router:
         elif method == "notifications/cancelled":
             return not self._give_up(as_object(message.get("params")))
         else:
-            self._open(id)
+            self._note_request(id)
         return bool(refused)
 
     def _is_about_our_request(self, message: JsonObject) -> bool:
@@ -325,7 +325,7 @@ class Router:
             self._server.send_line(line)
 
         self._keepalive.begin(id, params)
-        self._open(id)
+        self._note_request(id)
         self._approval.request_approval(id, tool, params, on_allowed, partial(self._fail_call, id))
         return b""
 
@@ -337,7 +337,7 @@ class Router:
     def _fail_call(self, id: Id, words: str) -> None:
         from abp_bridge.protocols.mcp.results import encode_text  # once needed
 
-        self._keepalive.end(id)
+        self._keepalive.forget_call(id)
         self._on_response.pop(id, None)
         result = encode_text(words, error=True)
         self._injected.connection.send_line(dump({"jsonrpc": "2.0", "id": id, "result": result}))
@@ -360,13 +360,13 @@ class Router:
     def _end_call(self, id: Id) -> OpenCall | None:
         """End a call that has its result, and cancel the questions that belong to no other."""
         call = self._calls.open.pop(id, None)
-        self._keepalive.end(id)
+        self._keepalive.forget_call(id)
         self._url_elicitations.withdraw(id)
         if self._questions.is_asking:
             self._questions.withdraw_call(str(id))
         return call
 
-    def _cancel(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
+    def _on_cancelled(self, line: bytes, id: JsonValue, params: JsonObject) -> bytes:
         return line if self._give_up(params) else b""
 
     def _give_up(self, params: JsonObject) -> bool:
@@ -374,7 +374,7 @@ class Router:
         request = params.get("requestId")
         if not is_id(request):
             return True
-        self._keepalive.end(request)
+        self._keepalive.forget_call(request)
         if self._on_response.get(request) is None:
             self._on_response.pop(request, None)
         if self._approval.withdraw(request):  # the server never heard of that call
@@ -394,14 +394,14 @@ class Router:
     def _open_all(self, line: bytes) -> None:
         """Note the requests in a line that is not parsed otherwise."""
         if (id := byte_edit.find_request_id(line)) is not None:
-            self._open(id)
+            self._note_request(id)
             return
         message = byte_edit.parse_broken_line(line)
         for each in message if isinstance(message, list) else [message]:
             request = as_object(each)
-            self._open(request.get("id") if "method" in request else None)
+            self._note_request(request.get("id") if "method" in request else None)
 
-    def _open(self, id: JsonValue) -> None:
+    def _note_request(self, id: JsonValue) -> None:
         """Note a request that will get an answer."""
         if is_id(id):
             self._on_response.setdefault(id)
@@ -444,7 +444,7 @@ class Router:
         if self._intercept_links(message):
             return b""
         if method is None and not misleading_name(message):
-            on_response = self._answer(id)
+            on_response = self._take_response(id)
             return line if on_response is None else on_response(line, message)
         return b"" if await self._intercept_from_server(message) else line
 
@@ -462,13 +462,13 @@ class Router:
         id = message.get("id")
         if message.get("method") is not None:
             return each
-        if (on_response := self._answer(id)) is None:
+        if (on_response := self._take_response(id)) is None:
             return each
         line = dump(message)
         changed = on_response(line, message)
         return each if changed == line else byte_edit.parse_line(changed)
 
-    def _answer(self, id: JsonValue) -> Callable[[bytes, JsonObject], bytes] | None:
+    def _take_response(self, id: JsonValue) -> Callable[[bytes, JsonObject], bytes] | None:
         """Note the server's answer; return the handler of its response."""
         if not is_id(id):
             return None
@@ -637,7 +637,7 @@ _FROM_HOST: dict[str, Callable[[Router, bytes, JsonValue, JsonObject], bytes]] =
     "server/discover": Router._discover,
     "tools/list": Router._list_tools,
     "tools/call": Router._call_tool,
-    "notifications/cancelled": Router._cancel,
+    "notifications/cancelled": Router._on_cancelled,
 }
 
 # Whether the line is taken, and goes no further.

@@ -96,7 +96,7 @@ class ServerQuestions:
         too_deep = "it is nested too deeply" if is_deeper(params, MAX_DEPTH) else ""
         ended = "its host has left" if self._ended else ""
         if problem := ended or too_many or too_deep:
-            self._answer(id, self._refuse(method, problem))
+            self._send_answer(id, self._refuse(method, problem))
             await self._connection.sent()
             return
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
@@ -134,7 +134,7 @@ class ServerQuestions:
             if elicitation and question.link == elicitation:
                 question.scope.cancel()
 
-    def end(self) -> None:
+    def cancel_all(self) -> None:
         """Cancel all questions at once."""
         self._ended = True
         for id, question in self._open.items():
@@ -142,7 +142,7 @@ class ServerQuestions:
             self._writer.write_last(_encode(id, _ended(question.method, "its host has left")))
         self._open.clear()
 
-    def _answer(self, id: Id, response: JsonObject) -> None:
+    def _send_answer(self, id: Id, response: JsonObject) -> None:
         self._connection.send_line(_encode(id, response))
 
     async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
@@ -160,7 +160,7 @@ class ServerQuestions:
             keepalive.cancel()
         if self._open.get(id) is asked:  # else it was taken back, or all has ended
             del self._open[id]
-            self._answer(id, response)
+            self._send_answer(id, response)
 
     async def _resolve(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
         """Return the result or error for a request with these parameters."""

@@ -128,7 +128,7 @@ class Play:
 
     async def end(self) -> None:
         if self.pending.encode_result is None:
-            self.pending.end(partial(encode_outcome, DONE))
+            self.pending.finish(partial(encode_outcome, DONE))
         await wait_all_tasks_blocked()
 
     def check(self) -> None:
@@ -207,7 +207,9 @@ def test_a_cancelled_request_ends_the_call_that_it_waits_for(
                 await play.ask()
                 await play.come_back(len(play.states) - 1, [len(play.asked)], "accept")
             (request,) = play.pending.waiters
-            request.scope.cancel() if shutdown else request.cancel("the host cancelled the call")
+            request.scope.cancel() if shutdown else request.cancel_request(
+                "the host cancelled the call"
+            )
             await wait_all_tasks_blocked()
             assert play.pending.waiters == []
             assert play.app.cancelled != []

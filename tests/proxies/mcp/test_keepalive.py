@@ -130,7 +130,7 @@ async def test_a_call_that_ended_is_reported_no_more_and_old_revisions_get_no_wo
         beats.begin(2, {"_meta": {"progressToken": True}})
         tasks.start_soon(beats.resolve, QUESTION, asked("1", "2"))
         assert "message" not in (await until(host.heard, 1))[0]
-        beats.end(1)
+        beats.forget_call(1)
         assert not beats.is_on
         after = len(host.heard)
         for _ in range(5):

@@ -89,7 +89,7 @@ class Scene:
         self._tasks = tasks
         self.last = 0  # id of a call
         self._call: Json = {"name": "t", "arguments": {}}
-        tasks.start_soon(self.modern.run)
+        tasks.start_soon(self.modern.translate)
 
     async def begin(self) -> None:
         """Call the tool, which the server has then."""
