@@ -68,10 +68,10 @@ def describe_request(request: JsonObject) -> str:
 
 def describe_messages(messages: Sequence[JsonValue]) -> str:
     """Return messages as text, with the types of other content in brackets."""
-    return "\n\n".join(map(_describe, messages))
+    return "\n\n".join(map(_describe_message, messages))
 
 
-def _describe(message: JsonValue) -> str:
+def _describe_message(message: JsonValue) -> str:
     said = as_object(message)
     content = said.get("content")
     blocks = content if isinstance(content, list) else [content]

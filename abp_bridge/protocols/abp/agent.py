@@ -297,12 +297,12 @@ def _make(question: Question, words: str) -> tuple[Kind, dict[str, JsonValue]]:
     [first, *more] = question.fields
     may_be_empty = first.type is FieldType.CHOICE and not first.required
     if not more and not may_be_empty and (make := _LONE.get(first.type)) is not None:
-        about = "" if question.kind in SAYING_KINDS else _describe(first)
+        about = "" if question.kind in SAYING_KINDS else _describe_field(first)
         return make(question, first, "\n\n".join(filter(None, (words, about))))
     return Kind.INPUT, {"prompt": words, "schema": _schema(question)}
 
 
-def _describe(asked: Field) -> str:
+def _describe_field(asked: Field) -> str:
     return ": ".join(filter(None, (asked.label, asked.description)))
 
 

@@ -99,7 +99,7 @@ def decode_tools(tools: Sequence[JsonValue], server: JsonObject) -> CapabilityLi
     """
     by_name = _by_key(tools, KEYS["tools"])
     listed = decode_capabilities([dict(as_object(each)) for each in tools])
-    found = [_describe(each, as_object(by_name[each.name])) for each in listed]
+    found = [_add_hints(each, as_object(by_name[each.name])) for each in listed]
     names = {each.name for each in found}
     problems = list(listed.problems)
     for name, words, schema, needs in _OWN:
@@ -120,8 +120,8 @@ def _has(server: JsonObject, needs: Sequence[str]) -> bool:
     return value not in (None, False)
 
 
-def _describe(capability: Capability, tool: JsonObject) -> Capability:
-    """A hint that is absent, or none, says the worst, as MCP has it."""
+def _add_hints(capability: Capability, tool: JsonObject) -> Capability:
+    """Add a tool's hints; a missing or invalid one means the worst, as in MCP."""
     hints = as_object(tool.get("annotations"))
     return replace(
         capability,

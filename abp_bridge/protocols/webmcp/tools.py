@@ -143,7 +143,7 @@ def describe_tools(tools: Sequence[tuple[Tool, str, Mapping[str, bool]]]) -> Cap
     """
     listed = decode_capabilities([_entry(*each) for each in tools])
     by_name = {name: (tool, withheld) for tool, name, withheld in tools}
-    described = (_describe(each, *by_name[each.name]) for each in listed)
+    described = (_add_hints(each, *by_name[each.name]) for each in listed)
     return CapabilityList(described, listed.problems)
 
 
@@ -163,7 +163,7 @@ def _describe_tool(words: str, more: str) -> str:
     return f"{words}{end} {more}".strip()
 
 
-def _describe(capability: Capability, tool: Tool, withheld: Mapping[str, bool]) -> Capability:
+def _add_hints(capability: Capability, tool: Tool, withheld: Mapping[str, bool]) -> Capability:
     """Add a tool's hints: a function without hints may do anything, a form that waits nothing."""
     destructive = not tool.read_only and not tool.waits
     asked = [name for name, is_asked in withheld.items() if is_asked]
