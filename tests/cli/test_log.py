@@ -158,7 +158,7 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.jsonrpc.connection: request 3 ('session/prompt') failed",
     ),
     "apps": (
-        "abp_bridge.apps.abp:AbpApp.call",
+        "abp_bridge.apps.abp:AbpApp.call_capability",
         SERVE,
         ask_by_mcp,
         "ERROR abp_bridge.session.call: call call-1 of demo.ask failed",
