@@ -96,7 +96,7 @@ class AcpSession(ClientSurfaces):
         *,
         chat: bool = True,
     ) -> None:
-        on_chat = self.on_capabilities_changed if v1 else None
+        on_chat = self.on_capabilities_changed if chat else None
         super().__init__(connection, client, id, page, on_chat=on_chat)
         self.cwd = ""
         self._operations: dict[str, str] = {}  # by app and name: the cards of those that run
