@@ -1,4 +1,4 @@
-"""An ABP agent as the bridge sees it: how its person is asked, what it is told, and its calls."""
+"""An ABP agent as a host: its questions, its notifications and its calls."""
 
 from __future__ import annotations
 

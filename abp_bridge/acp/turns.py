@@ -45,7 +45,7 @@ class Turns:
         self._resumed.set()
 
     def begin(self, prompt: Id) -> None:
-        """A prompt runs: the person can be asked."""
+        """Begin a prompt: the user can be asked."""
         self._prompts.add(prompt)
         self.resume()
 

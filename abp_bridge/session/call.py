@@ -82,7 +82,7 @@ class CallClock:
             self.scope.cancel()
 
     def pause(self) -> None:
-        """A person is asked: the clock stands still until `resume`."""
+        """Stop the clock until `resume`, while the user is asked."""
         if self._paused is None:
             at = now()
             self._paused = self._deadline - at, self._end - at
@@ -191,7 +191,7 @@ class Call:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether nobody waits for its result any more, nor needs what is asked for it."""
+        """Whether it was cancelled or timed out: its questions are no longer needed."""
         return bool(self._cancelled) or self._is_late
 
     async def wait_idle(self) -> None:
@@ -207,7 +207,7 @@ class Call:
         self._clock.scope.cancel()
 
     def on_disconnect(self, reason: str) -> None:
-        """The app is gone: there is nobody left to tell, and no result to wait for."""
+        """End the call: its app disconnected."""
         self._disconnect_reason = self._disconnect_reason or reason
         self._clock.scope.cancel()
 

@@ -59,7 +59,7 @@ class FileRequest:
     note: str = ""
 
     async def complete(self, answer: Answer) -> Answer:
-        """The answer as the app gets it: with the file that the person allowed to read."""
+        """Return the app's answer, with the file that the user allowed to read."""
         if self.note and answer.outcome is Outcome.UNSUPPORTED:
             return replace(answer, reason=f"{self.note} {answer.reason}")
         if self.named is None or answer.outcome is not Outcome.ACCEPTED:

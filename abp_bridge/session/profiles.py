@@ -69,7 +69,7 @@ class Profile:
     shows: tuple[str, ...] = ("acp-permission", "acp-chat")
 
     def advise(self, question: Question, off: Collection[Surface] = ()) -> Advice:
-        """How `question` comes to its person; surfaces that are `off` are no way."""
+        """Return how `question` can reach the user, without the surfaces that are `off`."""
         return Advice(tuple(self._find_ways(question, off)), self.options)
 
     def _find_ways(self, question: Question, off: Collection[Surface]) -> Iterator[str]:

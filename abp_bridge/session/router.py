@@ -337,7 +337,7 @@ class Routing:
         self._problems: list[str] = []
 
     def attempts(self) -> Iterator[Attempt]:
-        """Where to ask, one after the other, as long as none of them ends it."""
+        """Yield where to ask, as long as no attempt ends the question."""
         for attempt in candidate_attempts(self._question, self._variants):
             traits = TRAITS[attempt.variant.surface]
             room = MAX_MESSAGE if traits.is_long else 0
@@ -399,7 +399,7 @@ class Routing:
         return f"{UNASKED}{'; '.join(reasons)}"
 
     def ways(self, advice: Advice) -> list[str]:
-        """How the person would be asked, in words: in the host first, then beside it."""
+        """Return how the user could be asked: in the host first, then beside it."""
         return [*advice.ways, *map(str, self._missing(advice).values())]
 
     def _missing(self, advice: Advice) -> Options:

@@ -73,7 +73,7 @@ class SurfaceUnsupportedError(AbpBridgeError):
 
 
 class HostUnattendedError(SurfaceUnsupportedError):
-    """A host says that nobody answered: it has no person to be sent elsewhere either."""
+    """The host says that no user is there."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, lasting=False)
@@ -119,7 +119,7 @@ class PageLink:
 
 
 class Ending(enum.Enum):
-    """How a question on the page ended, for whoever still has it open."""
+    """How a question on the page ended, for those who still have it open."""
 
     SENT = "sent"
     DECLINED = "declined"
@@ -149,7 +149,7 @@ class PageQuestion(Protocol):
 
     @property
     def opened(self) -> bool:
-        """Whether the person has seen it."""
+        """Whether the user has seen it."""
         ...
 
     async def open(self) -> str:
@@ -280,6 +280,14 @@ class InputProvider(Protocol):
 
 Resolve = Callable[[Question, AskContext], Awaitable[Answer]]
 OnModelProgress = Callable[[Sequence[str], str], None]  # of these calls, in words
+
+
+class ElicitorApi(Protocol):
+    """What puts a proxy's questions to a host, and answers each exactly once."""
+
+    async def resolve(self, question: Question, context: AskContext) -> Answer:
+        """Ask, and return the one answer."""
+        ...
 
 
 class OwnSurface:

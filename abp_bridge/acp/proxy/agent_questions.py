@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from abp_bridge.acp.proxy.sessions import SessionTable
     from abp_bridge.session.host import HostSurfaces
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
+    from abp_bridge.session.surface import ElicitorApi
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
     from abp_bridge.session.host import HostSurfaces
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
-    from abp_bridge.session.surface import Page
+    from abp_bridge.session.surface import ElicitorApi, Page
 
 
 async def run_proxy(

@@ -18,8 +18,7 @@ from abp_bridge.session.surface import PageLink, SurfaceResponse
 
 if TYPE_CHECKING:
     from abp_bridge.jsonrpc.connection import JsonRpcConnection
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
-    from abp_bridge.session.surface import Page
+    from abp_bridge.session.surface import ElicitorApi, Page
 
 
 @dataclass(slots=True)
@@ -56,7 +55,7 @@ class ProxiedHost:
         return f"{self._client.surfaces.name}, with the agent {self._agent.name}"
 
     def variants(self, calls: Sequence[str] = ()) -> Sequence[SurfaceVariant]:
-        """The client's surfaces for its person; the agent's model, where it lends it."""
+        """Return the client's surfaces, and the agent's model if it offers it."""
         asked = self._agent.variants(calls)
         models = [each for each in asked if TRAITS[each.surface].is_hosts_model]
         return [*self._client.surfaces.variants(), *models]
@@ -126,7 +125,7 @@ class SessionTable:
         self._by_name.pop(name, None)
 
     def begin_prompt(self, prompt: Id, session: ClientSession) -> None:
-        """A prompt runs in `session`: its person can be asked now."""
+        """Begin a prompt in `session`: its user can be asked now."""
         session.surfaces.turns.begin(prompt)
         self._by_prompt[prompt] = session
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from abp_bridge.core.capability import Capability
     from abp_bridge.mcp.proxy.calls import Tool
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
+    from abp_bridge.session.surface import ElicitorApi
 
 logger = logging.getLogger(__name__)
 

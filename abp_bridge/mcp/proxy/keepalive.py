@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from abp_bridge.core.question import Question
     from abp_bridge.mcp.connection import McpConnection
     from abp_bridge.session.context import AskContext
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
+    from abp_bridge.session.surface import ElicitorApi
 
 INTERVAL = 15.0  # seconds between reports: hosts give up after 30 at the soonest
 _EPSILON = 1e-9  # that ours adds, relative: the server's own next value is higher

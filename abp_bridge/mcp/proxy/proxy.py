@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
     from abp_bridge.mcp.proxy.router import Policy
     from abp_bridge.session.context import AskContext
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
+    from abp_bridge.session.surface import ElicitorApi
 
 
 OnProgress = Callable[[Sequence[str], str], None]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from abp_bridge.jsonrpc.connection import JsonRpcConnection
     from abp_bridge.jsonrpc.multiplex import SharedWriter
     from abp_bridge.mcp.proxy.calls import Calls
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
+    from abp_bridge.session.surface import ElicitorApi
 
 logger = logging.getLogger(__name__)
 

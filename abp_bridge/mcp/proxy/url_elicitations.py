@@ -19,7 +19,7 @@ from abp_bridge.jsonrpc.protocol import Id
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.session.proxy_elicitor import ElicitorApi
+    from abp_bridge.session.surface import ElicitorApi
 
 logger = logging.getLogger(__name__)
 
