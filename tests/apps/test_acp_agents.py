@@ -622,7 +622,7 @@ async def test_an_agent_that_never_answers_initialize_is_given_up(
 ) -> None:
     monkeypatch.setattr(app_of_agents, "START_LIMIT", 0.2)
     with pytest.raises(AppError, match=r"did not answer within 0.2 s. Does it speak ACP\?"):
-        async with unruly(tmp_path / "heard", "mute").open(Listener()):
+        async with unruly(tmp_path / "heard", "mute").open_app(Listener()):
             raise AssertionError("it was opened")
 
 

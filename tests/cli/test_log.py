@@ -183,13 +183,13 @@ ROOMS: dict[str, Room] = {
         "ERROR abp_bridge.jsonrpc.connection: request 2 ('capabilities/call') failed",
     ),
     "apps, a server": (
-        "abp_bridge.apps.mcp:McpApp.call",
+        "abp_bridge.apps.mcp:McpApp.call_capability",
         ["serve", "--app", SDK_SERVER],
         call_by_mcp("order", dish="soup"),
         "ERROR abp_bridge.session.call: call call-1 of order failed",
     ),
     "apps, an agent": (
-        "abp_bridge.apps.acp:AcpApp.call",
+        "abp_bridge.apps.acp:AcpApp.call_capability",
         ["serve", "--app", ACP_AGENT],
         call_by_mcp("agent.prompt", prompt="Hello."),
         "ERROR abp_bridge.session.call: call call-1 of agent.prompt failed",
@@ -262,8 +262,8 @@ LISTENER = "abp_bridge.cli.listen:Listener._show_page"
 
 # What an app in Chromium needs a real page for: (where the bug is, its page, what is called)
 IN_A_PAGE = {
-    "apps/browser": ("abp_bridge.apps.browser.app:BrowserApp.call", "workshop.html", "run", {}),
-    "apps/webmcp": ("abp_bridge.apps.webmcp.call:ToolCall.run", "tools.html", "add", {"a": 1}),
+    "apps/browser": ("abp_bridge.apps.browser.app:BrowserApp.call_capability", "workshop.html", "run", {}),
+    "apps/webmcp": ("abp_bridge.apps.webmcp.call:ToolCall.run_call", "tools.html", "add", {"a": 1}),
 }
 
 

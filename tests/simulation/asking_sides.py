@@ -141,7 +141,7 @@ class SocketAsker(Asker):
     @contextmanager
     def reachable(self) -> Iterator[None]:
         self._stack = AsyncExitStack()
-        with patch.object(websocket, "_open", self._open):
+        with patch.object(websocket, "_open_socket", self._open):
             yield
 
     async def _open(self, url: str) -> Connection:
