@@ -56,7 +56,7 @@ async def test_a_large_result_is_decoded_and_written_while_others_go_on(
         monkeypatch.setattr(owner, name, beside(getattr(owner, name)))
     content = bytes(HEAVY + 1)
     kept = await store.keep("a", CallResult(blob(content)), refuse)
-    assert steps == ["extract", "_write"]
+    assert steps == ["extract", "_write_file"]
     (file,) = kept.files
     assert Path(file.path).read_bytes() == content
 
