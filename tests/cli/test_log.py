@@ -262,7 +262,12 @@ LISTENER = "abp_bridge.cli.listen:Listener._show_page"
 
 # What an app in Chromium needs a real page for: (where the bug is, its page, what is called)
 IN_A_PAGE = {
-    "apps/browser": ("abp_bridge.apps.browser.app:BrowserApp.call_capability", "workshop.html", "run", {}),
+    "apps/browser": (
+        "abp_bridge.apps.browser.app:BrowserApp.call_capability",
+        "workshop.html",
+        "run",
+        {},
+    ),
     "apps/webmcp": ("abp_bridge.apps.webmcp.call:ToolCall.run_call", "tools.html", "add", {"a": 1}),
 }
 

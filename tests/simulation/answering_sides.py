@@ -382,7 +382,7 @@ class Keyboard:
     def lines(self, *, secret: bool) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def write(self, words: str) -> None:
+    def print(self, words: str) -> None:
         self._drawn += words
         if words.endswith(": "):
             drawn, self._drawn = self._drawn, ""
