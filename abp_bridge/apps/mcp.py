@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import CANCEL, LIST_LIMIT, START_LIMIT, Pipes, ProgramApp
+from abp_bridge.apps.program import (
+    CANCEL,
+    LIST_LIMIT,
+    MAX_OPEN,
+    START_LIMIT,
+    Pipes,
+    ProgramApp,
+)
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
@@ -38,6 +45,7 @@ logger = logging.getLogger(__name__)
 OpenAddress = Callable[[str], Awaitable[bool]]
 
 KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that counts its person's time
+MAX_PAGES = 100  # pages of one list: a server may page without an end
 SOON = 0.05  # seconds before a round without questions is tried again
 
 SIGN_IN = "This server wants you to sign in. Your browser comes back to the bridge."
@@ -255,14 +263,16 @@ class McpApp(ProgramApp):
     async def _send_to_addresses(self, links: Sequence[JsonObject], call: str) -> CallResult:
         """Ask the user to open the addresses that the server requires, hidden from the model."""
         problem = "" if links else "the server named none"
-        for link in links:
+        for link in links[:MAX_OPEN]:
             if problem := await self._visit(link, call):
                 break
         if problem:
             words = "its user must do something at an address of the server's first"
             return failed("PERMISSION_REQUIRED", f"{words}, and {problem}")
-        words = "its user was sent to an address of the server's first. Call again when done."
-        return failed("PERMISSION_REQUIRED", words, retryable=True)
+        words = "its user was sent to an address of the server's first."
+        if len(links) > MAX_OPEN:
+            words += f" Of its {len(links)} addresses they were asked to visit {MAX_OPEN}."
+        return failed("PERMISSION_REQUIRED", f"{words} Call again when done.", retryable=True)
 
     async def _visit(self, link: JsonObject, call: str) -> str:
         """Ask the user to open an address; return why they did not, or ""."""
@@ -442,7 +452,7 @@ async def _pages(session: ServerSession, method: str, member: str) -> tuple[list
     seen: set[str] = set()
     params: JsonObject = {}
     with anyio.move_on_after(LIST_LIMIT):
-        while True:
+        while len(seen) < MAX_PAGES:
             result = await session.request(method, params)
             entries += as_list(result.get(member))
             cursor = as_text(result.get("nextCursor"))

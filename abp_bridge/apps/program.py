@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 START_LIMIT = 60.0  # seconds for the handshake: npx and uvx fetch a program first
 LIST_LIMIT = 10.0  # seconds for an app to list all that it offers
 MAX_KEPT = 4_000  # bytes of what it wrote first, for an error
+MAX_OPEN = 100  # questions of one program at once: each holds a task and a card
 
 CANCEL: JsonObject = {"action": "cancel"}
 
@@ -266,6 +267,9 @@ class Program:
         """
         if self.listener is None:
             self._refuse("the session ended")
+            return nobody
+        if len(self._questions) >= MAX_OPEN:
+            self._refuse(f"{MAX_OPEN} of its questions are open")
             return nobody
         asked = _Open(link=link)
         self._questions.append(asked)

@@ -41,6 +41,7 @@ from support.harness import (
 from support.paths import APPS
 
 from abp_bridge.apps import acp as app_of_agents
+from abp_bridge.apps.program import CANCEL, MAX_OPEN, Program
 from abp_bridge.apps.targets import make_app
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.ledger import Notice, Progress, describe_notice
@@ -611,6 +612,31 @@ class Listener:
     def on_disconnect(self, reason: str) -> None:
         self.told.append(reason)
         self.gone.set()
+
+
+async def test_a_program_that_asks_without_end_is_told_cancel() -> None:
+    class Silent(Listener):
+        async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    program, listener = Program("mcp:x", "server"), Silent()
+    program.listener = listener
+    asked = {"message": "Go", "requestedSchema": {"type": "object", "properties": {}}}
+
+    async def ask() -> None:
+        answers.append(await program.elicit(asked, (), destructive=False))
+
+    answers: list[Any] = []
+    async with anyio.create_task_group() as tasks:
+        for _ in range(MAX_OPEN):
+            tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        assert not answers
+        await ask()
+        tasks.cancel_scope.cancel()
+    assert answers == [CANCEL]
+    assert f"{MAX_OPEN} of its questions are open" in listener.told[0]
 
 
 def unruly(log: Path, how: str = "") -> Any:

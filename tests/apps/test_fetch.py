@@ -455,7 +455,10 @@ def test_an_origin_is_written_as_browsers_write_it(url: str, origin: str) -> Non
         "http://a..b/",
         "javascript:1",
         "x" * 9000,
+        f"http://{'a' * 254}/",
+        f"http://{'ü' * 1_000_000}.example/",  # IDNA would take hours
     ],
+    ids=lambda url: url[:20],
 )
 def test_what_two_readers_could_read_differently_is_no_address(url: str) -> None:
     with pytest.raises(AppError) as caught:

@@ -229,8 +229,9 @@ AGAIN = "Call again when done. (retryable)"
         (2, "accept", 2, f"{SENT} {AGAIN}"),
         (2, "decline", 1, f"{FIRST}, and did not go"),
         (2, "cancel", 1, f"{FIRST}, and did not go"),
+        (101, "accept", 100, f"{SENT} Of its 101 addresses they were asked to visit 100. {AGAIN}"),
     ],
-    ids=["none", "accepted", "declined", "dismissed"],
+    ids=["none", "accepted", "declined", "dismissed", "too many"],
 )
 async def test_who_calls_hears_what_became_of_the_addresses_that_a_server_wants_visited(
     links: int, action: str, asked: int, says: str

@@ -40,6 +40,7 @@ CONNECT_LIMIT = 4.0  # seconds for one of several addresses
 HEAD_LIMIT = 50_000  # characters of a page, in which its manifest's link must be
 MANIFEST_LIMIT = 1_000_000  # bytes of a manifest
 TIME_LIMIT = 10.0  # seconds for the page, and again for the manifest
+MAX_HOST = 253  # characters of a host (RFC 1035, 2.3.4): IDNA's time is quadratic
 MAX_ICON_BYTES = 65_536  # bytes; ABP has 192 x 192 pixels
 MAX_ICON_PIXELS = 1_024  # pixels, either way: what unpacks to more is a burden
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -76,7 +77,10 @@ def _parse_address(url: str) -> tuple[SplitResult, str, int | None, str]:
         return empty, "", None, "it holds characters that an address cannot have."
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        name, port = parts.hostname or "", parts.port
+        if len(name) > MAX_HOST:
+            return empty, "", None, f"its host has more than {MAX_HOST} characters."
+        host = name.encode("idna").decode()
     except ValueError:
         return empty, "", None, "its host or its port cannot be read."
     fits = parts.scheme in DEFAULT_PORTS and host
