@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from abp_bridge.session.profiles import Profile
 
 MAX_NOTES = 10  # different ones of one call
+MAX_TOOLS = 10_000  # tools of one server that are remembered: it may list without an end
 _MORE = "abp-bridge: and more of the kind, see its log."
 
 
@@ -65,7 +66,7 @@ class Calls:
             tool = as_object(each)
             name = as_text(tool.get("name"))
             known = self.tools.get(name)
-            if name:
+            if name and (known or len(self.tools) < MAX_TOOLS):
                 listed = _decode_tool(name, tool)
                 # What destroyed something once is not harmless because its server says so later.
                 harmless = listed.harmless and (known is None or known.harmless)
