@@ -68,6 +68,7 @@ AT_ONCE = 2  # turns: each may be a process, and an app with lasting approval ma
 MAX_OPEN = 3  # approvals of one app: the user reads one after the other
 MAX_NOES = 3  # refusals in a row to one app, before it may not ask again
 INTERVAL = 5.0  # seconds between progress reports: most answers are sooner
+STOP_LIMIT = 10.0  # seconds for a session's process to end: no cancel reaches this wait
 SHORTEST_KEY = 8  # characters: shorter ones occur in other words
 _LASTING = (AgentErrorCode.NOT_AVAILABLE, AgentErrorCode.AUTH_REQUIRED)
 # The user has to fix it first, or a retry would fail the same way.
@@ -328,7 +329,7 @@ class AgentSurface(OwnSurface):
                 finally:
                     tasks.cancel_scope.cancel()
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(STOP_LIMIT, shield=True):
                 await agent.stop(session)
         assert problem is not None, "a turn that is cancelled does not come here"
         if problem.code is AgentErrorCode.TIMEOUT and (gone := limit - left) > 1:
@@ -339,9 +340,9 @@ class AgentSurface(OwnSurface):
     def _explain(
         self, problem: AgentError
     ) -> HostTimeoutError | SurfaceFailedError | SurfaceUnsupportedError:
-        """Turn a failed turn into an error for the requester, without the user's keys: programs
-        quote
-        wrong ones.
+        """Turn a failed turn into an error for the requester.
+
+        The user's keys are left out: programs quote wrong ones.
         """
         said = str(problem)
         for name, value in os.environ.items():

@@ -20,6 +20,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
+from abp_bridge.models import surface as agent_surface
 from abp_bridge.models.agent import (
     AgentError,
     AgentErrorCode,
@@ -571,3 +572,14 @@ def test_what_is_missing_is_seen_at_once(
     found = make_agent(model, "").find_obstacle()
     assert missing in found
     assert bool(found) == bool(missing)
+
+
+async def test_an_agent_that_does_not_stop_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(Model):
+        async def stop(self, session: str) -> None:
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(agent_surface, "STOP_LIMIT", 0.01)
+    with anyio.fail_after(PATIENCE):
+        response = await surface(Stuck(), Person("send")).prompt(task(), CALLED, AGENT)
+    assert "It is blue." in str(response)
