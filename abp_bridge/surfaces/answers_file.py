@@ -29,6 +29,7 @@ from abp_bridge.errors import AbpBridgeError
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.session.surface import SurfaceResponse, SurfaceUnsupportedError
 
+MAX_FILE = 1_000_000  # bytes of an answers file: people write them, and a device has no end
 REMEMBERED = 1_000  # questions: the surface lives as long as the bridge
 SHAPE = (
     "a JSON list with one entry a question, as in "
@@ -305,10 +306,12 @@ def read_answers(path: str) -> list[Entry]:
     where = f"the answers file {label(path)}"
     try:
         with open(os.path.expanduser(path), "rb") as opened:
-            data = opened.read()
+            data = opened.read(MAX_FILE + 1)
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         raise AnswersError(f"{where} cannot be read: {why}. It must be {SHAPE}.") from None
+    if len(data) > MAX_FILE:
+        raise AnswersError(f"{where} is larger than {MAX_FILE} bytes.")
     try:
         listed = parse_json(data)
     except ValueError as problem:

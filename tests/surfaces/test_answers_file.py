@@ -368,6 +368,12 @@ async def test_a_file_that_cannot_be_used_says_what_is_wrong_and_where(
     assert str(tmp_path) in said
 
 
+async def test_a_file_without_an_end_is_not_read_to_it() -> None:
+    code, said = await start("serve", "--answers", "/dev/zero")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "/dev/zero is larger than 1000000 bytes." in said
+
+
 @pytest.mark.parametrize("command", [["serve"], ["acp"], ["ask", "confirm"]])
 async def test_a_file_that_is_not_there_ends_every_command_at_the_start(
     tmp_path: Path, command: list[str]
