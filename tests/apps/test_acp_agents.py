@@ -620,9 +620,12 @@ async def test_a_program_that_asks_without_end_is_told_cancel() -> None:
             await anyio.sleep_forever()
             raise AssertionError
 
+        def can_sample(self) -> bool:
+            return False
+
     program, listener = Program("mcp:x", "server"), Silent()
     program.listener = listener
-    asked = {"message": "Go", "requestedSchema": {"type": "object", "properties": {}}}
+    asked: Any = {"message": "Go", "requestedSchema": {"type": "object", "properties": {}}}
 
     async def ask() -> None:
         answers.append(await program.elicit(asked, (), destructive=False))
