@@ -212,6 +212,7 @@ MORE = "..."  # with [any]: an object may have more members
 _OPTIONS = ("oneOf", "anyOf", "enum", "options", "choices", "enumNames")
 MAX_DIFFERENCES = 8  # differences of one message that are shown
 MAX_EXCERPT = 160  # characters of a value in a complaint
+MAX_TRIALS = 2_000  # members of a message tried for names that the bridge chose: time is squared
 
 
 class Difference(NamedTuple):
@@ -231,6 +232,7 @@ class Match:
     party: str
     names: ChainMap[str, JsonValue]
     owners: ChainMap[Choice, str]
+    trials: Iterator[int] = field(default_factory=lambda: iter(range(MAX_TRIALS)))
     differences: list[Difference] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -334,7 +336,7 @@ class Match:
                 *trial.compare(value, other, path, kind.member(each)),
             ]
             tried.append((found, each, trial))
-            if not found:
+            if not found or next(self.trials, None) is None:
                 break
         found, each, trial = min(tried, key=lambda one: len(one[0]))
         self.names.update(trial.learned)

@@ -40,6 +40,7 @@ from abp_bridge.protocols.methods import METHODS
 
 MAX_TEXT = 64 * 1024  # characters of a text that is looked into, and of a secret that is known
 MAX_KNOWN = 2_000  # secrets, and as many links and states: each takes time on every line
+MAX_OPEN = 4_000  # requests that are remembered; an answer to an older one counts as secret
 NESTED = 4  # levels of JSON inside of text inside of JSON
 LONG = 8  # characters; a shorter value of the environment, or under a name, is anybody's
 SHORT = 4  # characters; one of the environment whose name speaks of a key is not
@@ -478,7 +479,7 @@ class SecretAnswers:
     def __init__(self, learn: Callable[[JsonValue], None]) -> None:
         """`learn` gets each secret."""
         self._learn = learn
-        self._open: dict[Key, _Asked] = {}
+        self._open: dict[Key, _Asked] = {}  # the oldest first
         self._askers: set[Key] = set()  # who was ever asked for a secret
 
     def without_secrets(self, entry: Entry) -> JsonValue:
@@ -526,6 +527,8 @@ class SecretAnswers:
         if question is not None:
             asked.questions.append(question)
             self._askers.add(key[:2])
+        if len(self._open) > MAX_OPEN:
+            del self._open[next(iter(self._open))]
 
     # --- what is answered ---
 

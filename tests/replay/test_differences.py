@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from support.apps.differing import CHANGES, DIFFERENCES
@@ -252,3 +253,12 @@ def test_a_deep_message_of_names_is_compared_once() -> None:
     for level in range(60):
         expected, got = {f"[id {level}]": expected, "x": 1}, {f"a{level}": got, "x": 1}
     assert match(expected, got, {})
+
+
+def test_names_that_the_bridge_chose_are_looked_for_in_bounded_time() -> None:
+    expected: Json = {f"[id {number}] x": {f"[id {number}] y": 1} for number in range(100)}
+    got: Json = {f"n{one}": {f"m{two}": 2 for two in range(100)} for one in range(1_000)}
+    with patch("abp_bridge.conformance.match.MAX_TRIALS", 500):
+        found = match(expected, got, {})
+    assert next(found.trials, None) is None
+    assert not found

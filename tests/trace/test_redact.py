@@ -23,6 +23,7 @@ from abp_bridge.conformance.format import Entry
 from abp_bridge.conformance.recorder import Recorder
 from abp_bridge.conformance.redactor import (
     MAX_KNOWN,
+    MAX_OPEN,
     Redactor,
     RedactorFullError,
     SecretAnswers,
@@ -441,6 +442,17 @@ def test_two_questions_with_one_id_are_both_kept_back() -> None:
         assert "hunter2" not in heard.answered("q1", "hunter2") + heard.answered(
             "q1", "hunter2 again"
         )
+
+
+def test_an_answer_to_a_question_too_old_to_remember_is_kept_back() -> None:
+    heard = Heard()
+    heard.asked("old", NAME)
+    heard.asked("secret", PASSWORD)
+    for number in range(MAX_OPEN):
+        heard.asked(number, NAME)
+    assert "annabel" not in heard.answered("old", "annabel")
+    assert "hunter2" not in heard.answered("secret", "hunter2")
+    assert "bertram" in heard.answered(MAX_OPEN - 1, "bertram")
 
 
 def test_an_id_that_is_used_again_is_no_secret_for_that() -> None:
