@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+OVERHEAD = 100  # bytes that a kept line costs beside its own: empty ones are not free
 FAREWELL = 0.3  # seconds for what was said last to be translated
 _TOO_MANY = "the server has not answered initialize yet, and too much waits for it"
 _DISCOVER = "abp-discover"  # the id of our own question what the server is
@@ -220,7 +221,7 @@ class _Negotiation:
         self._order = order
         self._first = b""  # line for the server
         self._kept: list[bytes] = []  # the lines after it
-        self._size = 0  # bytes of those
+        self._size = 0  # bytes of those, with `OVERHEAD` for each
         self._is_closing = False  # when all of them are written
         self._refusal = b""  # what the server said to the era that was tried first
         self._read = b""  # of the server, which is not for us
@@ -237,9 +238,9 @@ class _Negotiation:
             if not self._first:
                 self._first = line
                 self._tasks.start_soon(self._negotiate)
-            elif self._size + len(line) <= MAX_LINE:
+            elif self._size + len(line) + OVERHEAD <= MAX_LINE:
                 self._kept.append(line)
-                self._size += len(line)
+                self._size += len(line) + OVERHEAD
             else:
                 self._refuse(as_object(_parse(line)))
         return len(data)
