@@ -16,6 +16,7 @@ from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Missing,
 from abp_bridge.errors import RemoteProtocolError
 
 HEADER_LIMIT = 30  # the API's own
+SUGGESTED_LIMIT = 200  # characters of a default that is an option: a longer one fits no button
 SHOWN = 10  # labels that an error names
 
 SUGGESTED = "(suggested by who asks)"
@@ -188,7 +189,7 @@ def _choices(question: Question, asked: Field) -> Sequence[Choice]:
     words = _typed_text(asked, asked.default)
     return (
         [Choice(words, "suggested", words, SUGGESTED)]
-        if words and words == sanitize.label(words)
+        if words and words == sanitize.label(words, SUGGESTED_LIMIT)
         else []
     )
 

@@ -49,6 +49,7 @@ from abp_bridge.protocols.mcp.sampling import is_servers_own
 
 ANSWER = "Your answer"
 MAX_OPTION = 60  # characters of an option with its description: one line of a terminal
+MAX_SCHEMA = 1_500  # characters of a schema in a description: a person reads it
 
 _FORMATS = ("email", "uri", "date", "date-time")
 
@@ -278,7 +279,7 @@ def _choices_as_booleans(field: Field) -> list[_Property]:
 def _json_text(field: Field, version: str) -> _Property:
     default = field.default
     words = default if default is MISSING else json.dumps(default, ensure_ascii=False)
-    hint = f"(JSON that fits {sanitize.label(to_text(field.schema), sanitize.LINE_LIMIT)})"
+    hint = f"(JSON that fits {sanitize.label(to_text(field.schema), MAX_SCHEMA)})"
     return _property(field, version, {"type": "string"}, (), words, hint=hint)
 
 
