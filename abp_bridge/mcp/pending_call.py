@@ -228,7 +228,7 @@ class PendingCall:
                     del self.model_messages[question]
 
     def note_link(self, question: str, describe: Callable[[], str]) -> None:
-        """Take the answer that the model brought; False if it was not asked, or answered before."""
+        """Add what to say of a link that the host has closed, until `forget_link`."""
         self.links[question] = describe
 
     def forget_link(self, question: str) -> None:

@@ -234,7 +234,7 @@ class ToolCalls:
         return await self._attend(pending, request)
 
     async def answer_question(self, request: ToolRequest, question: str) -> JsonObject:
-        """Attach to a call that continues, or return its kept result; SessionError if unknown."""
+        """Deliver the model's answer to `question`, and wait for its call."""
         for pending in list(self._pending.values()):
             if pending.deliver_model_answer(question, request.arguments):
                 pending.resumable = True

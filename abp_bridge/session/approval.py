@@ -1,6 +1,6 @@
-"""The user's approval of a call, before the app receives it: when it is needed, the question, and
-the
-result of a call that was not allowed.
+"""The user's approval of a call, before the app receives it.
+
+When it is needed, the question, and the result of a call that was not allowed.
 """
 
 from __future__ import annotations

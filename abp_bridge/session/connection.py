@@ -156,9 +156,8 @@ class AppConnection:
 
         Returns:
             `{name, origin, abpVersion, capabilities, running, told, progress, state, warnings,
-            console?}`. `told` has the count and last notice of each kind, `state` the resource URI
-                of
-            each field.
+            console?}`. `told` has the count and last notice of each kind, `state` the
+            resource URI of each field.
         """
         opened, progress = self._opened, self._progress
         return {
