@@ -88,8 +88,10 @@ async def ask_permission(
         if answer.answered_by is AnsweredBy.PERSON:
             return
         why = f"only a person can allow that, and {answer.answered_by.value} answered"
+    elif answer.outcome is Outcome.UNSUPPORTED:
+        why = f"nobody could be asked to allow that. {answer.reason}"
     else:
-        why = f"its person did not allow that ({answer.outcome.value}). {answer.reason}"
+        why = f"the user did not allow that ({answer.outcome.value}). {answer.reason}"
     raise AppError(
         f"{refused}: {why.rstrip('. ')}. {otherwise}".rstrip(),
         "USER_CANCELLED" if answer.answered_by is AnsweredBy.PERSON else "PERMISSION_REQUIRED",

@@ -551,7 +551,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "manifest",
         "the manifest can be fetched",
-        "concepts/discovery; D8",
+        "concepts/discovery; D2, D7",
         "Serve it where the page's link leads, as application/json.",
         _reaches(Step.MANIFEST),
         (Kind.PAGE,),

@@ -226,7 +226,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _check_settings(env: Mapping[str, str]) -> None:
     """Raises SetupError for a setting that the bridge would not start with, or not know."""
-    for removed in filter(None, map(describe_removed, env)):
+    for removed in filter(None, map(describe_removed, (*env, env.get("ABP_SAMPLING", "")))):
         raise SetupError(f"--env {removed}")
     for name, meant in misspelt(env):
         raise SetupError(f"--env {name} is no setting: is {meant} meant?")

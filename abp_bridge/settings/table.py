@@ -137,7 +137,8 @@ class Settings:
         flag="--allow",
         metavar="HOST",
         repeated=True,
-        help="a private host on which the model may connect apps. May be repeated",
+        help="a host whose pages a model may open without asking you, private ones too."
+        " May be repeated",
         check=check_private_host,
     )
     output_dir: str | None = setting(

@@ -126,10 +126,12 @@ async def test_private_address_is_opened_only_after_the_users_yes(private: Web) 
     target = f"{private.here}/workshop.html"
     async with hosted(answer=answering(False)) as host:
         said = await connect(host, target)
-        assert said.startswith(f"USER_CANCELLED: {private.here} was not opened: its person did not")
+        assert said.startswith(f"USER_CANCELLED: {private.here} was not opened: the user did not")
         assert f"Start abp-bridge with --app {private.here}" in said
     async with hosted() as host:  # whose host can ask nobody
-        assert f"{private.here} was not opened" in await connect(host, target)
+        said = await connect(host, target)
+        assert f"{private.here} was not opened: nobody could be asked to allow that" in said
+        assert f"--allow {private.here.removeprefix('http://')}, to open it" in said
     assert private.requests == []
     assert f"Open {private.here}?" in asked[0]
     assert "127.0.0.1 is a private or local address (127.0.0.1)" in asked[0]

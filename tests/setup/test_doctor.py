@@ -295,6 +295,18 @@ PLANTED = (
         "settings", "cursor", {".cursor/mcp.json": _servers(env={"ABP_PAEG": "1"})}, "ABP_PAGE"
     ),
     Planted(
+        "removed setting",
+        "cursor",
+        {".cursor/mcp.json": _servers(env={"ABP_ACP_DRAFT": "2"})},
+        '"abp" sets ABP_ACP_DRAFT, which was removed: The bridge speaks version 1 of ACP',
+    ),
+    Planted(
+        "removed setting",
+        "cursor",
+        {".cursor/mcp.json": _servers(env={"ABP_SAMPLING": "cli:goose"})},
+        '"abp" sets ABP_SAMPLING=cli:goose, which was removed: Use the agent over ACP',
+    ),
+    Planted(
         "uvx",
         "codex",
         {CODEX: _CODEX.replace('"ABP"', '"uvx"').replace('["', '["abp-bridge", "')},
@@ -825,7 +837,7 @@ def test_what_is_to_be_installed_takes_nobody_elses_name(home: Path) -> None:
         ("echo 'no such option' >&2; exit 3", "it ended: exit code 3; its last words: no such"),
         (
             'read -r line; echo \'{"jsonrpc":"2.0","id":"doctor-1","error":{"code":1,"message":'
-            '"not today"}}\'; read -r line',
+            '"not today."}}\'; read -r line',
             "does not start: not today.",
         ),
     ],

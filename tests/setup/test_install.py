@@ -821,6 +821,8 @@ WRONG = {
     ("codex", "--ap", "demo"): "put -- before that command: abp-bridge install HOST --name NAME"
     " [OPTION]... -- SERVER [ARGUMENT]....",
     ("codex", "--env", "ABP_PAEG=open"): "ABP_PAEG is no setting: is ABP_PAGE meant?",
+    ("codex", "--env", "ABP_ACP_DRAFT=2"): "ABP_ACP_DRAFT was removed",
+    ("codex", "--env", "ABP_SAMPLING=cli:goose"): "--env cli:goose was removed",
     ("codex", "--env", "ABP_PAGE=opne"): "ABP_PAGE='opne' cannot be used",
     ("codex", "--", "npx", "x"): "--name says what the server is called there",
     ("codex", "--wrap", "docs"): "has no server 'docs': there are none",

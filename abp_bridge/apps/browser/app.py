@@ -178,7 +178,10 @@ class BrowserApp:
             words=words,
             origin=own,
             refused=f"{own} was not opened",
-            otherwise=f"Start abp-bridge with --app {own} to name it without a question.",
+            otherwise=(
+                f"Start abp-bridge with --app {own}, or with --allow {urlsplit(own).netloc}, to"
+                " open it without a question."
+            ),
         )
         if private:
             self._guard = Guard([*self._settings.allowed_hosts, f"{host}:{port}"])

@@ -19,7 +19,7 @@ from abp_bridge.core.json_value import (
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest
 from abp_bridge.session.profiles import PROFILES
-from abp_bridge.settings import describe_removed, misspelt
+from abp_bridge.settings import REMOVED, misspelt
 from abp_bridge.settings.values import MAX_SECONDS
 from abp_bridge.setup.doctor.finding import Entry, HostFacts, is_our_word, mentions_us
 from abp_bridge.setup.entries import wrapped_command
@@ -403,12 +403,21 @@ def silent_agent(facts: HostFacts) -> Iterator[str]:
 
 
 def misspelt_settings(facts: HostFacts) -> Iterator[str]:
-    """Misspelt settings, and removed ones, with which the bridge does not start."""
+    """Misspelt settings, which the bridge ignores."""
     for entry in facts.entries:
-        for removed in filter(None, map(describe_removed, entry.env)):
-            yield f"{entry.shown} sets {' '.join(removed.splitlines())}"
         for name, meant in misspelt(entry.env):
             yield f"{entry.shown} sets {label(name)}, which is no setting: is {meant} meant?"
+
+
+def removed_settings(facts: HostFacts) -> Iterator[str]:
+    """Removed settings and models, with which the bridge does not start."""
+    for entry in facts.entries:
+        for name in (name for name, value in entry.env.items() if value):
+            if name in REMOVED:
+                yield f"{entry.shown} sets {name}, which was removed: {REMOVED[name]}."
+        model = entry.env.get("ABP_SAMPLING", "")
+        if model in REMOVED:
+            yield f"{entry.shown} sets ABP_SAMPLING={model}, which was removed: {REMOVED[model]}."
 
 
 def started_by_uvx(facts: HostFacts) -> Iterator[str]:

@@ -78,7 +78,10 @@ def leave_alone(host: SetupHost, entry: Entry) -> Finding:
 
 def _failed(entry: Entry, why: str) -> Finding:
     return Finding(
-        CHECK, Verdict.FAILS, f"{entry.shown} does not start: {label(why, 600)}.", _look(entry)
+        CHECK,
+        Verdict.FAILS,
+        f"{entry.shown} does not start: {label(why, 600).rstrip('.')}.",
+        _look(entry),
     )
 
 

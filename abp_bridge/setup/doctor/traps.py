@@ -245,6 +245,14 @@ TRAPS: tuple[Trap, ...] = (
         signs.misspelt_settings,
     ),
     Trap(
+        "removed setting",
+        (),
+        _FAILS,
+        "The bridge does not start with a setting or a model that was removed.",
+        "Take it out.",
+        signs.removed_settings,
+    ),
+    Trap(
         "uvx",
         (),
         _WARNING,
