@@ -13,7 +13,7 @@ from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
-from abp_bridge.mcp.proxy.calls import Calls
+from abp_bridge.mcp.proxy.calls import MAX_TOOLS, Calls
 from abp_bridge.mcp.proxy.server_questions import ELICITATION, MAX_OPEN, ServerQuestions
 from abp_bridge.session.context import AskContext
 
@@ -210,3 +210,15 @@ async def test_a_question_of_several_calls_ends_with_the_last_that_is_taken_back
         [answer] = await sink.until(1)
         assert answer["result"] == {"action": "cancel"}
         tasks.cancel_scope.cancel()
+
+
+def test_of_tools_without_end_the_first_are_remembered() -> None:
+    calls = Calls()
+    hints: Json = {"annotations": {"readOnlyHint": True}}
+    for first in (0, MAX_TOOLS - 1):
+        page = [{"name": f"t{first + number}", **hints} for number in range(MAX_TOOLS)]
+        calls.learn({"tools": page, "nextCursor": "more"})
+    assert len(calls.tools) == MAX_TOOLS
+    assert not calls.tool(f"t{MAX_TOOLS}").harmless
+    calls.learn({"tools": [{"name": "t0"}]})
+    assert not calls.tool("t0").harmless, "what is known is still learned of"
