@@ -41,9 +41,11 @@ MAX_WORK = 20_000_000  # rules times values (some 30 ns each), or characters tim
 MAX_PROBLEMS = 20  # sentences; nobody fixes more in one go
 
 _MAX_BITS = 13_000  # of an integer: Python turns at most 4,300 digits into text
-_EXPLAINED = 100_000_000  # characters times alternatives: each error carries a copy of its value
+_EXPLAINED = 100_000  # rules times values, or hundreds of characters: each error copies its value
 # Bytes of a compiled pattern -> its weight: in half microseconds, what a character costs at most.
-_PATTERN_WEIGHTS = {2**14: 1, 2**16: 16, 2**20: 256}
+_PATTERN_WEIGHTS = {2**12: 1, 2**14: 1, 2**16: 16, 2**18: 256, 2**19: 256}
+_PATTERN_ROOM = 2**20  # the same bytes, of all patterns of a schema; in memory up to six times that
+_KEPT = 4_000  # characters of a schema that is kept
 
 _ANNOTATION_NAMES = """
     $schema $id $comment $defs definitions title description default examples
@@ -79,7 +81,7 @@ def check(value: JsonValue, schema: Schema, name: str = "") -> list[str]:
         fits = compiled.validator.is_valid(well_formed(value))
     if fits:
         return []
-    if size.characters * compiled.alternatives > _EXPLAINED:
+    if max(size.values, size.characters // 100) * compiled.rules > _EXPLAINED:
         return [f"{name or 'the answer'} does not fit, and is too large to say why"]
     value = well_formed(value)
     errors = compiled.validator.iter_errors(value)
@@ -152,7 +154,6 @@ class _Compiled(NamedTuple):
     validator: Draft202012Validator
     unchecked: tuple[str, ...]
     rules: int
-    alternatives: int
     patterns: int  # sum of their weights
 
 
@@ -164,10 +165,10 @@ def _compile(schema: Schema) -> _Compiled | None:
         text = json.dumps(schema, default=str)
     except ValueError:
         return None
-    return _compile_text(text)
+    small = len(text) <= _KEPT and '"pattern' not in text
+    return _compile_small(text) if small else _compile_large(text)
 
 
-@lru_cache(maxsize=256)  # a form has some 20 fields, each checked at every attempt to answer
 def _compile_text(text: str) -> _Compiled:
     from jsonschema_rs import Draft202012Validator, EmailOptions, RegexOptions
 
@@ -181,9 +182,12 @@ def _compile_text(text: str) -> _Compiled:
         email_options=EmailOptions(allow_display_text=False),
     )
     unchecked = tuple(sorted(prepared.unchecked))
-    return _Compiled(
-        schema, validator, unchecked, prepared.rules, prepared.alternatives, prepared.patterns
-    )
+    return _Compiled(schema, validator, unchecked, prepared.rules, prepared.patterns)
+
+
+# A form has some 20 fields, each checked at every attempt to answer. Patterns take megabytes.
+_compile_small = lru_cache(maxsize=32)(_compile_text)
+_compile_large = lru_cache(maxsize=1)(_compile_text)
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -197,8 +201,8 @@ class _Preparation:
     def __init__(self) -> None:
         self.unchecked: set[str] = set()
         self.rules = 0
-        self.alternatives = 0
         self.patterns = 0
+        self._room = _PATTERN_ROOM
 
     def read(self, part: JsonValue) -> dict[str, JsonValue] | bool:
         """Return the checkable copy of a schema; of anything else, the schema that fits all."""
@@ -223,13 +227,10 @@ class _Preparation:
 
     def _read_nested(self, word: str, value: JsonValue, kept: dict[str, JsonValue]) -> None:
         inner = [(name, self.read(each)) for name, each in NESTED[word](value)]
-        if word == "patternProperties" and isinstance(value, Mapping):
-            weights = [_pattern_weight(name) for name, _ in inner]
-            if None in weights:
-                self.unchecked.add("pattern")
-                return
-            self.patterns += sum(filter(None, weights))
-        self.alternatives += len(inner)
+        named = inner if word == "patternProperties" and isinstance(value, Mapping) else []
+        if not all(self._can_run(name) for name, _ in named):
+            self.unchecked.add("pattern")
+            return
         if word in BY_NAME and isinstance(value, Mapping):
             kept[word] = dict(inner)
         elif word in SEVERAL and inner:
@@ -245,26 +246,34 @@ class _Preparation:
                 kept[word] = _FORMATS[value][0]
             else:
                 self.unchecked.add(f"format {value}")
-        elif isinstance(value, str) and (weight := _pattern_weight(value)) is not None:
+        elif isinstance(value, str) and self._can_run(value):
             kept[word] = value
-            self.patterns += weight
         else:
             self.unchecked.add(word)
 
+    def _can_run(self, pattern: str) -> bool:
+        """Whether there is room for a pattern, which is then counted."""
+        size = _pattern_size(pattern)
+        if size is None or size > self._room:
+            return False
+        self._room -= size
+        self.patterns += _PATTERN_WEIGHTS[size]
+        return True
+
 
 @lru_cache(maxsize=256)
-def _pattern_weight(pattern: str) -> int | None:
-    """Return a pattern's cost per character, or None if it cannot run."""
+def _pattern_size(pattern: str) -> int | None:
+    """Return how many bytes a compiled pattern has at most, or None if it cannot run."""
     from jsonschema_rs import Draft202012Validator, RegexOptions
 
-    for size, weight in _PATTERN_WEIGHTS.items():
+    for size in _PATTERN_WEIGHTS:
         try:
             Draft202012Validator(
                 {"pattern": pattern}, pattern_options=RegexOptions(size_limit=size)
             )
         except ValueError:
             continue
-        return weight
+        return size
     return None
 
 
@@ -381,6 +390,9 @@ def _sentences(
             yield f"{_joined(where, [missing])} is required"
         case Kind.AdditionalProperties(unexpected=names):
             yield from (f"{_joined(where, [each])} is not allowed" for each in names)
+        case Kind.FalseSchema() if _is_closed(error.schema_path):
+            members = as_object(_follow(value, error.instance_path))
+            yield from (f"{_joined(where, [each])} is not allowed" for each in members)
         case Kind.FalseSchema():
             yield f"{where or 'the answer'} is not allowed"
         case Kind.PropertyNames():
@@ -392,6 +404,11 @@ def _sentences(
             keyword = str(error.schema_path[-1])
             wrong = _follow(value, error.instance_path)
             yield f"{where or 'the answer'} {_problem(keyword, limit, wrong)}"
+
+
+def _is_closed(path: Sequence[str | int]) -> bool:
+    """Whether it leads to an `additionalProperties` that is no property's name."""
+    return path[-1:] == ["additionalProperties"] and path[-2:-1] not in [[each] for each in BY_NAME]
 
 
 def _problem(keyword: str, limit: JsonValue, wrong: JsonValue) -> str:

@@ -74,6 +74,12 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
         {"properties": {"a": True}, "additionalProperties": False},
         "b is not allowed",
     ),
+    "any property": ({"a": 1}, {"additionalProperties": False}, "a is not allowed"),
+    "a property with a keyword's name": (
+        {"additionalProperties": 1},
+        {"properties": {"additionalProperties": False}},
+        "additionalProperties is not allowed",
+    ),
     "required": ({}, {"required": ["a"]}, "a is required"),
     "items": (["a", 1], {"items": {"type": "string"}}, "[1] must be text, not 1"),
     "items of a property": (
@@ -397,6 +403,23 @@ def test_schema_error_that_would_copy_a_large_value_is_not_explained() -> None:
     assert schema.check(["a" * 1_000] * 5_000, rule) == [
         "the answer does not fit, and is too large to say why"
     ]
+
+
+def test_schema_errors_of_a_large_value_are_not_built() -> None:
+    rule: Json = {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
+    assert schema.check(["z"] * 300_000, rule) == [
+        "the answer does not fit, and is too large to say why"
+    ]
+    assert len(schema.check(["z"] * 10_000, rule)) == MAX_PROBLEMS
+
+
+def test_schema_with_patterns_is_not_kept_and_has_few_that_are_large() -> None:
+    for number in range(40):
+        patterns = [{"pattern": rf"({number}_{each}|\p{{L}}{{1,100}})$"} for each in range(30)]
+        assert schema.unsupported_keywords({"allOf": patterns}) == ("pattern",)
+        assert schema.unsupported_keywords({"allOf": patterns[:10]}) == ()
+    assert schema._compile_large.cache_info().currsize == 1
+    assert (schema._compile_small.cache_info().maxsize or 999) <= 32
 
 
 @pytest.mark.parametrize("reference", ["https://a.example/b", "file:///etc/passwd", "#a", "b.json"])
