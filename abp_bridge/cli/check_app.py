@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -259,7 +259,8 @@ async def gather_facts(
     tap = partial(observe_stream, read=collector.on_line_in, written=collector.on_line_out)
     app = make_app(target, True, settings, tap)
     if hasattr(app, "overhear"):  # in a browser: it has no pipe to tap
-        app.overhear = collector.record
+        in_browser: Any = app
+        in_browser.overhear = collector.record
     try:
         async with (
             only_error(AbpBridgeError),

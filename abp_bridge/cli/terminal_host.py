@@ -325,9 +325,10 @@ class TerminalHost:
                 progress_callback=on_progress,
             )
             tasks.cancel_scope.cancel()
-        ended = CallEnd(bool(result.is_error), _files(result))
-        self.view.on_result(capability, ended.failed, _first_text(result), ended.files)
-        return ended
+            ended = CallEnd(bool(result.is_error), _files(result))
+            self.view.on_result(capability, ended.failed, _first_text(result), ended.files)
+            return ended
+        raise AssertionError("a group that is not cancelled from outside ends with a result")
 
     async def _show_waiting(self) -> None:
         told = set[str]()

@@ -270,6 +270,7 @@ class AgentSurface(OwnSurface):
 
         An answer cut at its limit of tokens goes to servers only: MCP can say so.
         """
+        agent: AgentProtocol | None = None
         try:
             with tempfile.TemporaryDirectory(
                 prefix="abp-model-", ignore_cleanup_errors=True
@@ -288,7 +289,7 @@ class AgentSurface(OwnSurface):
         if not text.strip() or len(text) > MAX_SENT:
             what = f"more than {MAX_SENT:,} characters" if text.strip() else "without text"
             raise SurfaceFailedError(f"{self._model} answered {what}")
-        if response.usage is not None:
+        if response.usage is not None and agent is not None:
             usage = replace(response.usage, cost=agent.estimate_cost(response))
             response = replace(response, usage=usage)
         return replace(response, content=text), hidden

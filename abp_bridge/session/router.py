@@ -305,12 +305,15 @@ class Router:
     ) -> SurfaceResponse:
         """Ask again until the answer fits, at most `MAX_REPEATS` times."""
         provider = self._provider(plain)
-        for _ in range(MAX_REPEATS):
+        repeats = 0
+        while True:
             response = await provider.prompt(question, context, plain, "; ".join(problems))
             response, problems = _validate(question, response)
+            repeats += 1
             if not problems:
                 return response
-        return _invalid(response)
+            if repeats == MAX_REPEATS:
+                return _invalid(response)
 
     def _provider(self, variant: SurfaceVariant) -> InputProvider:
         return self._own.get(variant.surface.value, self._host)
