@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from abp_bridge.conformance.format import MODEL
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.settings import Settings
 from abp_bridge.settings.values import OFF
@@ -180,6 +179,8 @@ class Composition:
         return self.make_elicitor(surfaces, on_progress)
 
     def _make_router(self, host: HostSurfaces) -> Router:
+        from abp_bridge.conformance.format import MODEL
+
         return make_router(
             self.settings,
             host,

@@ -69,9 +69,9 @@ def test_errors_that_a_caller_may_catch_have_one_base() -> None:
 @pytest.mark.parametrize(
     ("command", "room"),
     [
-        (["serve"], "hosts.mcp.server"),
-        (["serve", "--app", "acp:true"], "hosts.mcp.server"),
-        (["mcp", "--", *SERVER], "proxies.mcp.router"),
+        (["serve"], "mcp.server"),
+        (["serve", "--app", "acp:true"], "mcp.server"),
+        (["mcp", "--", *SERVER], "mcp.proxy.router"),
     ],
 )
 def test_a_host_is_answered_before_anything_of_a_session_is_loaded(
@@ -105,5 +105,5 @@ def test_a_host_is_answered_before_anything_of_a_session_is_loaded(
     assert f"abp_bridge.{room}" in rooms
     heavy = {"acp", "mcp", "pydantic", *(["shutil", "tempfile"] if command[0] == "serve" else [])}
     assert not heavy.intersection(loaded.split())
-    later = ("bridge", "apps", "surfaces", "interfaces", "trace", "core.question", "core.schema")
+    later = ("session", "apps", "surfaces", "conformance", "core.question", "core.schema")
     assert [name for name in sorted(rooms) if name.partition(".")[2].startswith(later)] == []

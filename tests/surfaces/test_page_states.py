@@ -69,7 +69,7 @@ async def test_axe_finds_nothing_in_any_state_light_or_dark(browser: Browser) ->
         tasks.cancel_scope.cancel()
     await screenshots.visit_inbox(browser, look)
     assert found == {}
-    assert len(seen) == 23
+    assert len(seen) == 22
 
 
 CONTEXT = AskContext(timeout=600.0, app="https://bank.example", host="Codex 1 (MCP 2)")

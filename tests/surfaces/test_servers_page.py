@@ -69,7 +69,8 @@ async def test_a_form_that_is_not_taken_leaves_the_question_with_its_person(
         await tab.evaluate(
             """() => {
               const form = document.querySelector('form');
-              form.insertAdjacentHTML('beforeend', '<input name="more">'.repeat(10_001));
+              form.insertAdjacentHTML('beforeend', '<textarea name="more"></textarea>');
+              form.lastElementChild.value = 'x'.repeat(2 ** 20);
               HTMLFormElement.prototype.submit.call(form);
             }"""
         )

@@ -233,7 +233,7 @@ async def inviting() -> AsyncIterator[tuple[str, str, anyio.Event]]:
             closed.set()
 
     server = mcp_endpoint.McpEndpoint(
-        lambda host, tasks: cast(Bridge, Quiet()),
+        lambda host, tasks: cast("Bridge", Quiet()),
         lambda connection, begin: McpSession(connection, begin, NoPage(), pending_timeout=1),
         modern=True,
     )

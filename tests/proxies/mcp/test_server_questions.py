@@ -169,7 +169,7 @@ async def test_who_asks_when_the_host_has_left_is_told_at_once() -> None:
     person = Person()
     async with anyio.create_task_group() as tasks:
         questions, sink = await started(tasks, Calls(), person)
-        questions.end()
+        questions.cancel_all()
         await questions.take(1, ELICITATION, FORM)
         (told,) = await sink.until(1)
         assert (told["id"], told["result"]) == (1, {"action": "cancel"})
