@@ -11,13 +11,16 @@ import math
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from abp_bridge.core import sanitize
-from abp_bridge.core.answer import Answer
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_texts, to_text
-from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import Question
 from abp_bridge.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from abp_bridge.core.answer import Answer
+    from abp_bridge.core.outcome import AnsweredBy, Outcome
+    from abp_bridge.core.question import Question
 
 REMEMBERED = 64  # ended questions that `abp_status` can still show
 
