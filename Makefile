@@ -88,7 +88,8 @@ demo: $(DEMO_STAMP) $(if $(findstring --browser,$(ARGS)),chromium)
 
 # What thinks is held to full coverage; the rest often waits, so more of it runs at once than there are
 # processors. Who starts together would each rewrite the asserts of every file: one does it before.
-PURE := tests/core tests/protocols tests/jsonrpc tests/setup/formats
+PURE := tests/core tests/protocols tests/jsonrpc tests/setup/formats \
+  tests/models/test_streams.py tests/models/test_request.py tests/models/test_acp_turn.py tests/models/test_cli_turn.py
 
 test: setup chromium tmux xvfb
 ifdef ARGS
