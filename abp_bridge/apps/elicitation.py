@@ -90,6 +90,8 @@ async def ask_permission(
         why = f"only a person can allow that, and {answer.answered_by.value} answered"
     elif answer.outcome is Outcome.UNSUPPORTED:
         why = f"nobody could be asked to allow that. {answer.reason}"
+    elif answer.outcome is Outcome.ACCEPTED:
+        why = "the user did not allow that"
     else:
         why = f"the user did not allow that ({answer.outcome.value}). {answer.reason}"
     raise AppError(

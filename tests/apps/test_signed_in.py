@@ -279,7 +279,7 @@ async def test_a_tab_of_a_running_browser_is_used_when_its_person_allows_it(
         words = ["--app", site.here, "--browser-url", running]
         async with hosted(*words, answer=answering(False)) as bridge:
             refused = text(await bridge.client.call_tool("abp_connect", {}))
-            assert "not connected in the running browser: its person did not allow" in refused
+            assert refused.endswith("running browser: the user did not allow that.")
         async with hosted(*words) as bridge:  # whose host can ask nobody
             refused = text(await bridge.client.call_tool("abp_connect", {}))
             assert "not connected in the running browser" in refused
