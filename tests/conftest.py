@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+from support import in_process
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
-
-# Every bridge that a test spawns has it from here: none looks into the user's own caches.
-os.environ["ABP_TOOL_CACHE"] = "off"
-# Playwright's Node, which hundreds of them start, finds there what an earlier one compiled.
-os.environ["NODE_COMPILE_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "node")
 
 # Hypothesis draws constants of the modules that are loaded, too: which these are depends on what
 # a worker has run before.
@@ -44,6 +44,107 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# --- the environment ------------------------------------------------------------------------------
+
+# The programs that tests may find on PATH. Agents that are installed here are not among them.
+PROGRAMS = [
+    "sh",
+    "bash",
+    "env",
+    "cat",
+    "ls",
+    "ps",
+    "true",
+    "false",
+    "sleep",
+    "kill",
+    "grep",
+    "sed",
+    "tr",
+    "head",
+    "tail",
+    "id",
+    "uname",
+    "stty",
+    "git",
+    "tmux",
+    "Xvfb",
+    "xauth",
+    "dbus-run-session",
+    "dbus-daemon",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "setpriv",
+    "node",
+    "locale",
+    "tput",
+    "infocmp",
+    "script",
+    "openssl",
+]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give tests an environment of their own, but not those that run programs from npm."""
+    if any(_is_named(path, config) for path in BY_NAME):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="abp-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    (folder / "home").mkdir()
+    (folder / "bin").mkdir()
+    for name in PROGRAMS:
+        if (found := shutil.which(name)) is not None:
+            (folder / "bin" / name).symlink_to(found)
+    kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
+    os.environ.clear()
+    os.environ.update(
+        kept,
+        HOME=str(folder / "home"),
+        PATH=f"{folder / 'bin'}:{Path(sys.executable).parent}",
+        LANG="C.UTF-8",
+        TZ="UTC",
+        # No bridge that a test starts reads the user's cache.
+        ABP_TOOL_CACHE="off",
+        # Hundreds of Playwright's drivers share what one of them compiled.
+        NODE_COMPILE_CACHE=str(Path(__file__).parents[1] / ".pytest_cache" / "node"),
+    )
+    time.tzset()
+
+
+KEPT = ("PYTEST_", "COV", "COVERAGE_", "PYTHON")  # beginnings of variables that tools read
+
+# --- what a test needs ----------------------------------------------------------------------------
+
+_used: set[str] = set()  # by the test that runs
+_REPORT = os.environ.get("PYTEST_NEEDS_REPORT")
+
+
+def _audit(event: str, given: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen":
+        words = given[1] if isinstance(given[1], list | tuple) else [given[1]]
+        words = " ".join(map(os.fsdecode, words))
+        _used.add("browser" if "playwright" in words or "chrom" in words else "process")
+    elif event in ("socket.bind", "socket.connect") and isinstance(given[1], tuple):
+        _used.add("network")
+    elif event == "open" and given[0] == "/dev/ptmx":
+        _used.add("terminal")
+
+
+sys.addaudithook(_audit)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _used.clear()
+    in_process.enabled = item.get_closest_marker("process") is None
+    result = yield
+    if _REPORT:
+        with open(_REPORT, "a") as file:
+            file.write(f"{item.nodeid}\t{' '.join(sorted(_used))}\n")
+    return result
+
+
 HERE = Path(__file__).parent
 # What needs programs from npm, or writes fixtures, runs where it is named only.
 BY_NAME = [
@@ -62,10 +163,12 @@ BY_NAME = [
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if collection_path not in BY_NAME:
         return None
-    named = [
-        (config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args
-    ]
-    return not any(path.is_relative_to(collection_path) for path in named) or None
+    return not _is_named(collection_path, config) or None
+
+
+def _is_named(path: Path, config: pytest.Config) -> bool:
+    named = [config.invocation_params.dir / arg.partition("::")[0] for arg in config.args]
+    return any(each.resolve().is_relative_to(path) for each in named)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -96,8 +97,15 @@ def discard_stdout() -> None:
 
 @asynccontextmanager
 async def signals_interrupt(on_signal: Callable[[int], object]) -> AsyncIterator[None]:
-    """Call `on_signal` with each signal's number, as some hosts send several."""
+    """Call `on_signal` with each signal's number, as some hosts send several.
+
+    Python delivers signals to the main thread: in another one this does nothing.
+    """
     import anyio
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     async def watch(*, task_status: TaskStatus[None]) -> None:
         try:

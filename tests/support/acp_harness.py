@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from abp_bridge.session.surface import Page
 from support import peer
 from support.harness import PATIENCE, SERVE, environment
+from support.in_process import open_process
 from support.peer import read_lines
 
 Json = Any
@@ -353,7 +354,7 @@ async def client(
         name: value for name, value in {**environment(), **(env or {})}.items() if value is not None
     }
     async with (
-        await anyio.open_process([*command, *arguments], stderr=None, env=variables) as process,
+        await open_process([*command, *arguments], env=variables) as process,
         anyio.create_task_group() as tasks,
     ):
         try:

@@ -27,6 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import methods
 
 from support import peer
+from support.in_process import open_process
 from support.peer import RpcPeer, read_lines
 
 Json = Any
@@ -141,7 +142,7 @@ class Pipes:
     async def _open(self) -> AsyncIterator[Any]:
         inward_send, inward = anyio.create_memory_object_stream[SessionMessage | Exception](100)
         outward, outward_receive = anyio.create_memory_object_stream[SessionMessage](100)
-        process = await anyio.open_process(list(self._command), stderr=None, env=self._env)
+        process = await open_process(self._command, env=self._env)
         self.process = process
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, process, inward_send)

@@ -17,12 +17,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from support import in_process
+
 if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream
 
 Json = Any
 
-PATIENCE = 30.0  # seconds until what is waited for will not come
+PATIENCE: float = in_process.PATIENCE  # seconds until what is waited for will not come
 
 
 @dataclass
@@ -67,6 +69,12 @@ class RpcPeer:
         start_new_session: bool = False,
     ) -> None:
         self._log = open(log or os.devnull, "wb", buffering=0)  # noqa: SIM115
+        self._buffer = b""
+        self._passed: list[Json] = []  # what came while something else was waited for
+        self._ids = count(1)
+        if in_process.is_bridge(command, cwd=cwd, start_new_session=start_new_session):
+            self.process: Any = in_process.start_bridge([*map(str, command)], env)
+            return
         stderr = None if log is None else open(log.with_suffix(".stderr"), "wb")  # noqa: SIM115
         try:
             self.process = subprocess.Popen(
@@ -81,9 +89,6 @@ class RpcPeer:
         finally:
             if stderr is not None:
                 stderr.close()
-        self._buffer = b""
-        self._passed: list[Json] = []  # what came while something else was waited for
-        self._ids = count(1)
 
     def __enter__(self) -> Self:
         return self

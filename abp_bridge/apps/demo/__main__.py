@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 Json = Any
 
@@ -26,8 +25,9 @@ class CallError(Exception):
 class App:
     """One connection of the app, in the JSON-RPC binding."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, stdout: TextIO) -> None:
         self._reader = reader
+        self._stdout = stdout
         self._offered = {
             name: each for name, each in CAPABILITIES.items() if not each.get("hidden")
         }
@@ -119,7 +119,7 @@ class App:
                 case "hold":
                     await asyncio.Event().wait()
                 case "leave":
-                    os._exit(1)
+                    raise SystemExit(1)
                 case "fail":
                     raise CallError(given)
                 case "return":
@@ -152,8 +152,9 @@ class App:
         return await self._waiting[id]
 
     def _send_line(self, **message: Json) -> None:
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")) + "\n")
-        sys.stdout.flush()
+        line = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":"))
+        self._stdout.write(f"{line}\n")
+        self._stdout.flush()
 
 
 def _error(code: str, message: str) -> Json:
@@ -171,13 +172,13 @@ def _fill(template: Json, known: dict[str, Json]) -> Json:
     return template
 
 
-async def main() -> None:
-    """Run the app on stdin and stdout."""
+async def serve(stdin: TextIO, stdout: TextIO) -> None:
+    """Run the app on two pipes until the first one ends."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 2**20)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await App(reader).serve()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
+    await App(reader, stdout).serve()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(serve(sys.stdin, sys.stdout))

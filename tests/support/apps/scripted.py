@@ -20,10 +20,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import sys
 from itertools import count
-from typing import Any
+from typing import Any, TextIO
 
 Json = Any
 
@@ -37,8 +36,9 @@ class CallError(Exception):
 class App:
     """The app's side of one pipe, in the JSON-RPC binding of docs/abp-on-a-pipe.md."""
 
-    def __init__(self, script: Json) -> None:
+    def __init__(self, script: Json, stdout: TextIO) -> None:
         self.script = script
+        self.stdout = stdout
         self.steps = {each["name"]: each.pop("steps") for each in script["capabilities"]}
         self.ids = count(1)
         self.answers: dict[str, asyncio.Future[Json]] = {}
@@ -114,7 +114,7 @@ class App:
                 case "end":
                     self.send({"id": "q", **step["end"]})
                     await asyncio.sleep(0.3)  # long enough to be asked
-                    os._exit(0)
+                    raise SystemExit
                 case "fail":
                     raise CallError({"error": step["fail"]})
                 case "return":
@@ -151,8 +151,8 @@ class App:
 
     def send(self, *messages: Json) -> None:
         lines = [json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in messages]
-        sys.stdout.write("".join(lines))
-        sys.stdout.flush()
+        self.stdout.write("".join(lines))
+        self.stdout.flush()
 
 
 def answered(answer: Json) -> Json:
@@ -182,16 +182,17 @@ def fill(template: Json, known: list[Json], params: Json) -> Json:
     return template
 
 
-async def main() -> None:
-    with open(sys.argv[1]) as file:
-        app = App(json.load(file))
+async def serve(script: str, stdin: TextIO, stdout: TextIO) -> None:
+    """Play the script in this file on two pipes until the first one ends."""
+    with open(script) as file:
+        app = App(json.load(file), stdout)
     reader = asyncio.StreamReader(limit=2**20)
     await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        lambda: asyncio.StreamReaderProtocol(reader), stdin
     )
     await app.run(reader)
-    os._exit(0)  # what is still being asked ends here: nobody waits for it
+    raise SystemExit  # open questions end here: nothing waits for them
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(serve(sys.argv[1], sys.stdin, sys.stdout))

@@ -1,0 +1,279 @@
+"""`abp-bridge` commands and test apps in threads of the test's process, on real pipes.
+
+`hosted`, `RawHost` and the ACP client start a bridge here unless the test is marked `process`: a
+thread needs a hundredth of the time that a process needs to start. The apps in `PROGRAMS` run in
+threads as well. A test that starts any other program must be marked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import anyio
+
+from abp_bridge.apps.demo import __main__ as demo
+from abp_bridge.cli import acp, compose, mcp, program, serve
+from abp_bridge.cli.main import make_parser
+from abp_bridge.jsonrpc import subprocess as children
+from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
+from support.apps import scripted
+from support.paths import APPS
+
+Main = Callable[[int, int], int]  # of a program: its stdin and stdout as file descriptors
+Serve = Callable[[Sequence[str], TextIO, TextIO], Coroutine[Any, Any, None]]
+
+enabled = True  # False in tests that are marked `process`
+
+# How a program's command begins -> what it does in a thread.
+PROGRAMS: Mapping[tuple[str, ...], Serve] = {
+    (sys.executable, "-P", "-m", "abp_bridge.apps.demo"): lambda words, *pipes: demo.serve(*pipes),
+    (sys.executable, str(APPS / "scripted.py")): lambda words, *pipes: scripted.serve(
+        words[0], *pipes
+    ),
+}
+
+
+PATIENCE = 30.0  # seconds until what is waited for will not come
+COMMANDS = ("serve", "mcp", "acp")
+
+
+class PipeThread(threading.Thread):
+    """Run a program's main function on two pipes.
+
+    It has the names that tests use of `subprocess.Popen`, and `wait_exit` for those that are async.
+    """
+
+    def __init__(self, main: Main) -> None:
+        super().__init__(daemon=True)
+        self._main = main
+        self._theirs = [0, 0]
+        self._theirs[0], stdin = os.pipe()
+        stdout, self._theirs[1] = os.pipe()
+        self._exit, self._exited = os.pipe()
+        self.stdin = os.fdopen(stdin, "wb", buffering=0)
+        self.stdout = os.fdopen(stdout, "rb", buffering=0)
+        self.returncode: int | None = None
+        self.problem: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Run the program; what it raises is raised again by `wait`."""
+        code = 1
+        try:
+            code = self._main(*self._theirs)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except BaseException as problem:
+            self.problem = problem
+        finally:
+            self.returncode = code
+            os.close(self._exited)
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def kill(self) -> None:
+        """Close its pipes: it ends as a program does whose host has left."""
+        self.stdin.close()
+        self.stdout.close()
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        self.join(timeout)
+        assert self.returncode is not None, "the bridge did not end"
+        with suppress(OSError):
+            os.close(self._exit)
+        if self.problem is not None:
+            raise self.problem
+        return self.returncode
+
+    async def wait_exit(self) -> int:
+        """`wait` without blocking the event loop."""
+        if self.returncode is None:
+            await anyio.wait_readable(self._exit)
+        return self.wait()
+
+
+class AsyncPipeThread:
+    """A `PipeThread` with the names that tests use of `anyio.abc.Process`."""
+
+    def __init__(self, thread: PipeThread) -> None:
+        self._thread = thread
+        self.stdin = _Sender(thread.stdin)
+        self.stdout = _Receiver(thread.stdout)
+        self.wait = thread.wait_exit
+        self.kill = thread.kill
+
+    @property
+    def returncode(self) -> int | None:
+        return self._thread.returncode
+
+    async def aclose(self) -> None:
+        self._thread.kill()
+
+    async def __aenter__(self) -> AsyncPipeThread:
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        self._thread.kill()
+        with anyio.CancelScope(shield=True):
+            await self._thread.wait_exit()
+
+
+class _Sender:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        os.set_blocking(file.fileno(), False)
+
+    async def send(self, data: bytes) -> None:
+        while data:
+            if self._file.closed:
+                raise anyio.ClosedResourceError
+            try:
+                data = data[self._file.write(data) or 0 :]
+            except BrokenPipeError:
+                raise anyio.BrokenResourceError from None
+            if data:
+                await anyio.wait_writable(self._file)
+
+    async def aclose(self) -> None:
+        self._file.close()
+
+
+class _Receiver:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __aiter__(self) -> _Receiver:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await anyio.wait_readable(self._file)
+        if data := os.read(self._file.fileno(), 2**16):
+            return data
+        raise StopAsyncIteration
+
+
+# --- the bridge -----------------------------------------------------------------------------------
+
+
+async def open_process(command: Sequence[str], *, env: Mapping[str, str]) -> Any:
+    """Start a command of a test: a bridge in a thread, or any in a process."""
+    if is_bridge(command):
+        return AsyncPipeThread(start_bridge(command, env))
+    return await anyio.open_process(list(command), stderr=None, env=env)
+
+
+def is_bridge(command: Sequence[str | Path], **how: Any) -> bool:
+    """Return whether this command of a test runs in a thread."""
+    ours = (sys.executable, "-m", "abp_bridge")
+    return enabled and (*command[:3],) == ours and command[3] in COMMANDS and not any(how.values())
+
+
+def start_bridge(command: Sequence[str], environment: Mapping[str, str]) -> PipeThread:
+    """Start `python -m abp_bridge serve ...` in a thread, as a process with this environment."""
+    words = command[3:]
+    restore = _set_environment(environment)
+
+    def run(stdin: int, stdout: int) -> int:
+        threading.current_thread().stdio = StreamReader(stdin), StreamWriter(stdout)
+        options = make_parser(words).parse_args(words)
+        try:
+            return options.run(options)
+        finally:
+            restore()
+            for made_once in (compose.answers, compose.audit_log, compose.terminal):
+                made_once.cache_clear()
+
+    return PipeThread(run)
+
+
+def _set_environment(environment: Mapping[str, str]) -> Callable[[], None]:
+    """Set these variables of this process; return what sets them back."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+
+    def restore() -> None:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    return restore
+
+
+def _take_over_stdio() -> tuple[StreamReader, StreamWriter]:
+    stdio = getattr(threading.current_thread(), "stdio", None)
+    return take_over_stdio() if stdio is None else stdio
+
+
+# --- its apps -------------------------------------------------------------------------------------
+
+
+class _ChildProcess:
+    """What a `Child` needs of `anyio.abc.Process`."""
+
+    pid = 0
+    stderr = None
+
+    def __init__(self, thread: PipeThread) -> None:
+        self._thread = thread
+        self.wait = thread.wait_exit
+
+    @property
+    def returncode(self) -> int | None:
+        return self._thread.returncode
+
+
+def _find_program(command: Sequence[str]) -> Main | None:
+    for start, serve_app in PROGRAMS.items():
+        if (*command[: len(start)],) == start:
+            words = command[len(start) :]
+
+            def run(stdin: int, stdout: int, serve_app: Serve = serve_app) -> int:
+                with open(stdin) as source, open(stdout, "w") as sink:
+                    asyncio.run(serve_app(words, source, sink))
+                return 0
+
+            return run
+    return None
+
+
+@asynccontextmanager
+async def _spawn(command: Sequence[str], **how: Any) -> AsyncIterator[children.Child]:
+    """`spawn` of the product: programs in `PROGRAMS` run in a thread."""
+    in_thread = hasattr(threading.current_thread(), "stdio")
+    main = _find_program(command) if in_thread else None
+    if main is None:
+        async with _spawn_process(command, **how) as child:
+            yield child
+        return
+    thread = PipeThread(main)
+    child = children.Child(
+        _ChildProcess(thread),  # type: ignore[arg-type]
+        StreamReader(os.dup(thread.stdout.fileno())),
+        StreamWriter(os.dup(thread.stdin.fileno())),
+        lambda data: None,
+        command,
+    )
+    child.heard.set()
+    thread.kill()  # the child has its own descriptors of these pipes
+    try:
+        yield child
+    finally:
+        child.stdin.close()
+        with anyio.CancelScope(shield=True):
+            await thread.wait_exit()
+        child.stdout.close()
+
+
+_spawn_process = children.spawn
+children.spawn = program.spawn = _spawn  # type: ignore[assignment]
+serve.take_over_stdio = mcp.take_over_stdio = acp.take_over_stdio = _take_over_stdio
