@@ -47,42 +47,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # --- the environment ------------------------------------------------------------------------------
 
 # The programs that tests may find on PATH. Agents that are installed here are not among them.
-PROGRAMS = [
-    "sh",
-    "bash",
-    "env",
-    "cat",
-    "ls",
-    "ps",
-    "true",
-    "false",
-    "sleep",
-    "kill",
-    "grep",
-    "sed",
-    "tr",
-    "head",
-    "tail",
-    "id",
-    "uname",
-    "stty",
-    "git",
-    "tmux",
-    "Xvfb",
-    "xauth",
-    "dbus-run-session",
-    "dbus-daemon",
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "setpriv",
-    "node",
-    "locale",
-    "tput",
-    "infocmp",
-    "script",
-    "openssl",
-]
+PROGRAMS = (
+    *(
+        "sh",
+        "bash",
+        "env",
+        "cat",
+        "ls",
+        "ps",
+        "true",
+        "false",
+        "sleep",
+        "kill",
+        "grep",
+        "sed",
+        "tr",
+    ),
+    *("head", "tail", "id", "uname", "stty", "tput", "infocmp", "script", "locale", "setpriv"),
+    *("tmux", "Xvfb", "xauth", "dbus-run-session", "dbus-daemon", "git", "node", "openssl"),
+    *("chromium", "chromium-browser", "google-chrome"),
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

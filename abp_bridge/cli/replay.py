@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,14 +43,22 @@ class ReplayUsageError(AbpBridgeError):
     """The command cannot do what it is asked; the message says what would be right."""
 
 
+# How an argument of the bridge begins -> the extra that it needs, and one package of it.
+EXTRAS = {
+    ("openai:", "anthropic:", "google:"): ("models", "pydantic_ai"),
+    ("http:", "https:", "demo:page"): ("browser", "playwright"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of one recording of a file."""
+    """The result of one recording of a file; `needs` is the extra that is not installed."""
 
     path: str
     head: Head
     seconds: float
     problem: ReplayMismatchError | None = None
+    needs: str = ""
 
 
 def add_replay_options(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +179,7 @@ async def _play_all(
     results: dict[int, list[Played]] = {}
     finished = [anyio.Event() for _ in files]
     limiter = anyio.CapacityLimiter(jobs)
-    passed = failed = 0
+    passed = failed = skipped = 0
 
     async def play_file(number: int, path: str) -> None:
         async with limiter:
@@ -184,13 +193,15 @@ async def _play_all(
             await is_finished.wait()
             for played in results.pop(number):
                 _report(played, as_json)
+                skipped += bool(played.needs)
                 failed += played.problem is not None
-                passed += played.problem is None
-    counts = {"passed": passed, "failed": failed}
+                passed += played.problem is None and not played.needs
+    counts = {"passed": passed, "failed": failed, "skipped": skipped}
     if as_json:
         print_json(dump(counts))
     else:
-        print_text(f"{passed} passed, {failed} failed\n")
+        more = f", {skipped} skipped" if skipped else ""
+        print_text(f"{passed} passed, {failed} failed{more}\n")
     return failed
 
 
@@ -210,16 +221,28 @@ async def _play(path: str, recording: Recording, bridge: Sequence[str], patience
         if recording.unfinished:
             raise ReplayMismatchError("its last line is cut off: it cannot be played")
         fixture = reduce(recording)
+        if tuple(bridge) == THIS_BRIDGE and (extra := _missing_extra(fixture.head)):
+            return Played(path, fixture.head, time.monotonic() - began, needs=extra)
         await play(fixture, bridge, patience=patience)
     except ReplayMismatchError as found:
         problem = found
     return Played(path, fixture.head, time.monotonic() - began, problem)
 
 
+def _missing_extra(head: Head) -> str:
+    """Return the extra that this fixture's bridge needs and that is not installed, or ""."""
+    for starts, (extra, package) in EXTRAS.items():
+        if any(word.startswith(starts) for word in head.run) and find_spec(package) is None:
+            return extra
+    return ""
+
+
 def _report(played: Played, as_json: bool) -> None:
     problem = played.problem
     if as_json:
         print_json(dump(_members(played)))
+    elif played.needs:
+        print_text(f"skip  {_visible(played.path)}: needs extra '{played.needs}'\n")
     elif problem is None:
         print_text(f"ok    {_visible(played.path)}\n")
     else:
@@ -231,9 +254,11 @@ def _members(played: Played) -> dict[str, JsonValue]:
     said: dict[str, JsonValue] = {
         "fixture": played.path,
         "shows": played.head.shows,
-        "passed": problem is None,
+        "passed": problem is None and not played.needs,
         "seconds": round(played.seconds, 2),
     }
+    if played.needs:
+        said["skipped"] = f"needs extra '{played.needs}'"
     if problem is None:
         return said
     return said | {

@@ -21,6 +21,7 @@ from support.harness import PATIENCE, run
 from support.paths import APPS, FIXTURES
 
 from abp_bridge import settings
+from abp_bridge.cli import replay
 from abp_bridge.conformance import expectations, workspace
 from abp_bridge.conformance.expectations import Expectations
 from abp_bridge.conformance.fixture import reduce
@@ -134,7 +135,24 @@ def test_a_difference_can_be_read_by_a_program() -> None:
         len(failed["expected"]["params"]["requestedSchema"]["properties"]["selected"]["enum"]) == 12
     )
     assert passed["passed"] is True
-    assert closing == {"passed": 1, "failed": 1}
+    assert closing == {"passed": 1, "failed": 1, "skipped": 0}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_replay_skips_fixture_without_its_extra(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "find_spec", lambda package: None)
+    fixture = str(FIXTURES / "apps" / "sampling-api.jsonl")
+    played = run("replay", fixture, *["--json"] * as_json)
+    assert played.returncode == 0
+    first, last = played.stdout.splitlines()
+    if as_json:
+        assert json.loads(first)["skipped"] == "needs extra 'models'"
+        assert json.loads(last) == {"passed": 0, "failed": 0, "skipped": 1}
+    else:
+        assert first == f"skip  {fixture}: needs extra 'models'"
+        assert last == "0 passed, 0 failed, 1 skipped"
 
 
 def test_a_bridge_that_ends_is_told_with_its_last_words() -> None:
@@ -407,6 +425,7 @@ def fixture_text(head: Json, *entries: Json) -> str:
     return "".join(json.dumps(line) + "\n" for line in ({"abp-fixture": 1, **head}, *entries))
 
 
+@pytest.mark.process
 def test_a_place_that_is_too_long_for_a_socket_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -755,6 +774,7 @@ def test_a_trace_can_be_read_by_a_program() -> None:
     assert run("trace", str(SELECT), "--json").stdout == SELECT.read_text()
 
 
+@pytest.mark.process
 def test_a_drawing_needs_no_letters_that_a_terminal_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     drawn = run(

@@ -26,7 +26,7 @@ from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import methods
 
-from support import peer
+from support import in_process, peer
 from support.in_process import open_process
 from support.peer import RpcPeer, read_lines
 
@@ -58,8 +58,10 @@ def environment(**more: str) -> dict[str, str]:
 def run(
     *arguments: str, cwd: Path | None = None, timeout: float = 4 * PATIENCE
 ) -> subprocess.CompletedProcess[str]:
-    """A command of the bridge's, to its end."""
+    """Run a command of the bridge to its end."""
     command = [sys.executable, "-m", "abp_bridge", *arguments]
+    if in_process.enabled:
+        return subprocess.CompletedProcess(command, *in_process.run_command(arguments, cwd))
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd
     )

@@ -8,11 +8,15 @@ threads as well. A test that starts any other program must be marked.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import os
 import sys
+import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,6 +24,7 @@ import anyio
 
 from abp_bridge.apps.demo import __main__ as demo
 from abp_bridge.cli import acp, compose, mcp, program, serve
+from abp_bridge.cli.main import _run_command as run_words
 from abp_bridge.cli.main import make_parser
 from abp_bridge.jsonrpc import subprocess as children
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
@@ -194,6 +199,64 @@ def start_bridge(command: Sequence[str], environment: Mapping[str, str]) -> Pipe
     return PipeThread(run)
 
 
+def run_command(words: Sequence[str], cwd: Path | None = None) -> tuple[int, str, str]:
+    """Run `abp-bridge WORDS` in a thread to its end: its exit code, stdout and stderr."""
+    ended: list[int] = []
+
+    def run() -> None:
+        try:
+            ended.append(run_words([*words], True))
+        except SystemExit as end:
+            ended.append(int(end.code or 0))
+
+    with _kept_logging(), contextlib.chdir(cwd or Path.cwd()), _Caught(1) as out, _Caught(2) as err:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join(4 * PATIENCE)
+    assert ended, f"abp-bridge {' '.join(words)} did not end"
+    return ended[0], out.text, err.text
+
+
+class _Caught:
+    """What is written to a standard stream while the block lasts."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._name = ("stdin", "stdout", "stderr")[fd]
+        self.text = ""
+
+    def __enter__(self) -> _Caught:
+        self._file = tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace")
+        self._kept = os.dup(self._fd), getattr(sys, self._name)
+        os.dup2(self._file.fileno(), self._fd)
+        setattr(sys, self._name, self._file)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._file.flush()
+        kept, stream = self._kept
+        os.dup2(kept, self._fd)
+        os.close(kept)
+        setattr(sys, self._name, stream)
+        self._file.seek(0)
+        self.text = self._file.read()
+        self._file.close()
+
+
+@contextmanager
+def _kept_logging() -> Iterator[None]:
+    """Undo what `abp_bridge.log.configure` does."""
+    root, ours = logging.getLogger(), logging.getLogger("abp_bridge")
+    kept = root.handlers[:], root.level, ours.level, sys.unraisablehook, threading.excepthook
+    try:
+        yield
+    finally:
+        root.handlers[:] = kept[0]
+        root.setLevel(kept[1])
+        ours.setLevel(kept[2])
+        sys.unraisablehook, threading.excepthook = kept[3:]
+
+
 def _set_environment(environment: Mapping[str, str]) -> Callable[[], None]:
     """Set these variables of this process; return what sets them back."""
     before = {name: os.environ.get(name) for name in environment}
@@ -235,15 +298,14 @@ class _ChildProcess:
 def _find_program(command: Sequence[str]) -> Main | None:
     for start, serve_app in PROGRAMS.items():
         if (*command[: len(start)],) == start:
-            words = command[len(start) :]
-
-            def run(stdin: int, stdout: int, serve_app: Serve = serve_app) -> int:
-                with open(stdin) as source, open(stdout, "w") as sink:
-                    asyncio.run(serve_app(words, source, sink))
-                return 0
-
-            return run
+            return partial(_run_app, serve_app, command[len(start) :])
     return None
+
+
+def _run_app(serve_app: Serve, words: Sequence[str], stdin: int, stdout: int) -> int:
+    with open(stdin) as source, open(stdout, "w") as sink:
+        asyncio.run(serve_app(words, source, sink))
+    return 0
 
 
 @asynccontextmanager
