@@ -7,14 +7,17 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux xvfb demo packages test check mypy basedpyright format bench hosts agents conformance soak fuzz \
+.PHONY: help setup chromium tmux xvfb demo packages quick test coverage check mypy basedpyright format bench hosts agents conformance soak fuzz \
 	servers webmcp fixtures docs limits size clean
 
 help:
 	@echo 'make demo               the built-in app behind a real bridge, here in this terminal'
 	@echo 'make demo ARGS=--browser  the same app as a page in Chromium'
 	@echo 'make packages           wheel, source archive, MCPB bundle and entries of registries, into dist; SERVER_NAME, REPOSITORY, PACKAGE, AUTHOR say whose'
-	@echo 'make test               all tests, the browser ones in a real Chromium, the terminal ones in tmux'
+	@echo 'make quick              the tests that need no process, browser, terminal or network, in a minute'
+	@echo 'make quick ARGS="-k select"  some of them: ARGS are pytest'"'"'s'
+	@echo 'make test               all tests, with a real Chromium and a real terminal'
+	@echo 'make coverage           the lines of each file that make quick runs'
 	@echo 'make check              lint, format, types, the arrows between rooms, dependencies, unused code, and the docs'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, Copilot, opencode, Gemini, Qwen Code, acpx), installed from npm'
@@ -86,22 +89,34 @@ $(VENV)/.demo$(DEMO_EXTRA): pyproject.toml abp_bridge/__init__.py
 demo: $(DEMO_STAMP) $(if $(findstring --browser,$(ARGS)),chromium)
 	@$(BIN)/abp-bridge demo $(ARGS)
 
-# What thinks is held to full coverage; the rest often waits, so more of it runs at once than there are
-# processors. Who starts together would each rewrite the asserts of every file: one does it before.
-PURE := tests/core tests/protocols tests/jsonrpc tests/setup/formats \
-  tests/models/test_streams.py tests/models/test_request.py tests/models/test_acp_turn.py tests/models/test_cli_turn.py
+# Tests without a marker need no process, browser, terminal or network (pyproject.toml).
+NEEDS := process or browser or terminal or network
 
+quick: setup
+ifdef ARGS
+	$(BIN)/pytest -m 'not ($(NEEDS))' $(ARGS)
+else
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest --numprocesses=auto -m 'not ($(NEEDS))'
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=100
+endif
+
+# The second half often waits for programs: it runs more tests at once than there are processors.
 test: setup chromium tmux xvfb
 ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=auto $(PURE)
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --fail-under=100
-	@$(BIN)/pytest -q --collect-only $(PURE:%=--ignore=%) >$(VENV)/.collected || { cat $(VENV)/.collected; exit 1; }
-	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3)") --dist=worksteal $(PURE:%=--ignore=%)
+	@$(MAKE) --no-print-directory quick
+	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3)") \
+	  --dist=worksteal -m '$(NEEDS)'
 endif
+
+coverage: setup
+	$(BIN)/coverage erase
+	$(BIN)/coverage run --rcfile=/dev/null --branch --parallel-mode --source=abp_bridge -m pytest -m 'not ($(NEEDS))'
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered | tail -1
 
 check: setup
 	$(BIN)/ruff check .
@@ -120,8 +135,10 @@ mypy basedpyright: setup
 	$(BIN)/$@
 
 format: setup
-	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --exit-zero .
+	$(BIN)/ruff format .
+	$(BIN)/ruff check .
 
 bench: setup
 	$(BIN)/python -m bench.peers

@@ -63,7 +63,7 @@ PROGRAMS = (
         "sed",
         "tr",
     ),
-    *("head", "tail", "id", "uname", "stty", "tput", "infocmp", "script", "locale", "setpriv"),
+    *("head", "tail", "id", "uname", "stty", "tput", "infocmp", "script", "locale", "setpriv", "tty"),
     *("tmux", "Xvfb", "xauth", "dbus-run-session", "dbus-daemon", "git", "node", "openssl"),
     *("chromium", "chromium-browser", "google-chrome"),
 )
@@ -100,15 +100,16 @@ KEPT = ("PYTEST_", "COV", "COVERAGE_", "PYTHON")  # beginnings of variables that
 
 # --- what a test needs ----------------------------------------------------------------------------
 
+NEEDS = ("process", "browser", "terminal", "network")  # a test without these markers is quick
 _used: set[str] = set()  # by the test that runs
-_REPORT = os.environ.get("PYTEST_NEEDS_REPORT")
+_REPORT = os.environ.get("PYTEST_NEEDS_REPORT")  # a file: a line for each test, with what it used
 
 
 def _audit(event: str, given: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen":
         words = given[1] if isinstance(given[1], list | tuple) else [given[1]]
-        words = " ".join(map(os.fsdecode, words))
-        _used.add("browser" if "playwright" in words or "chrom" in words else "process")
+        is_browser = any("playwright" in os.fsdecode(each) for each in words)
+        _used.add("browser" if is_browser else "process")
     elif event in ("socket.bind", "socket.connect") and isinstance(given[1], tuple):
         _used.add("network")
     elif event == "open" and given[0] == "/dev/ptmx":
@@ -119,14 +120,22 @@ sys.addaudithook(_audit)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     _used.clear()
     in_process.enabled = item.get_closest_marker("process") is None
-    result = yield
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that needs more than its markers say."""
+    yield
     if _REPORT:
         with open(_REPORT, "a") as file:
             file.write(f"{item.nodeid}\t{' '.join(sorted(_used))}\n")
-    return result
+    elif _used and not any(item.get_closest_marker(name) for name in NEEDS):
+        used = " and ".join(sorted(_used))
+        pytest.fail(f"this test used a {used}: mark it, or have its programs run in threads")
 
 
 HERE = Path(__file__).parent
