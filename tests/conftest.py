@@ -47,26 +47,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # --- the environment ------------------------------------------------------------------------------
 
 # The programs that tests may find on PATH. Agents that are installed here are not among them.
-PROGRAMS = (
-    *(
-        "sh",
-        "bash",
-        "env",
-        "cat",
-        "ls",
-        "ps",
-        "true",
-        "false",
-        "sleep",
-        "kill",
-        "grep",
-        "sed",
-        "tr",
-    ),
-    *("head", "tail", "id", "uname", "stty", "tput", "infocmp", "script", "locale", "setpriv", "tty"),
-    *("tmux", "Xvfb", "xauth", "dbus-run-session", "dbus-daemon", "git", "node", "openssl"),
-    *("chromium", "chromium-browser", "google-chrome"),
-)
+PROGRAMS = """
+sh bash env cat ls ps true false sleep kill grep sed tr head tail id uname git openssl
+tty stty tput infocmp script locale setpriv tmux Xvfb xauth dbus-run-session dbus-daemon
+node chromium chromium-browser google-chrome
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     (folder / "home").mkdir()
     (folder / "bin").mkdir()
-    for name in PROGRAMS:
+    for name in PROGRAMS.split():
         if (found := shutil.which(name)) is not None:
             (folder / "bin" / name).symlink_to(found)
     kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}

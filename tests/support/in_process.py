@@ -32,18 +32,19 @@ from support.apps import scripted
 from support.paths import APPS
 
 Main = Callable[[int, int], int]  # of a program: its stdin and stdout as file descriptors
-Serve = Callable[[Sequence[str], TextIO, TextIO], Coroutine[Any, Any, None]]
+Serve = Callable[[Sequence[str], asyncio.StreamReader, TextIO], Coroutine[Any, Any, None]]
 
-enabled = True  # False in tests that are marked `process`
-
-# How a program's command begins -> what it does in a thread.
+# How a program's command begins -> what it does in a thread, with its further words and its pipes.
 PROGRAMS: Mapping[tuple[str, ...], Serve] = {
-    (sys.executable, "-P", "-m", "abp_bridge.apps.demo"): lambda words, *pipes: demo.serve(*pipes),
+    (sys.executable, "-P", "-m", "abp_bridge.apps.demo"): lambda words, *pipes: demo.App(
+        *pipes
+    ).serve(),
     (sys.executable, str(APPS / "scripted.py")): lambda words, *pipes: scripted.serve(
         words[0], *pipes
     ),
 }
-
+_stdio: dict[int, tuple[StreamReader, StreamWriter]] = {}  # of bridges, by their threads
+enabled = True  # False in tests that are marked `process`
 
 PATIENCE = 30.0  # seconds until what is waited for will not come
 COMMANDS = ("serve", "mcp", "acp")
@@ -187,11 +188,12 @@ def start_bridge(command: Sequence[str], environment: Mapping[str, str]) -> Pipe
     restore = _set_environment(environment)
 
     def run(stdin: int, stdout: int) -> int:
-        threading.current_thread().stdio = StreamReader(stdin), StreamWriter(stdout)
+        _stdio[threading.get_ident()] = StreamReader(stdin), StreamWriter(stdout)
         options = make_parser(words).parse_args(words)
         try:
-            return options.run(options)
+            return int(options.run(options))
         finally:
+            del _stdio[threading.get_ident()]
             restore()
             for made_once in (compose.answers, compose.audit_log, compose.terminal):
                 made_once.cache_clear()
@@ -273,7 +275,7 @@ def _set_environment(environment: Mapping[str, str]) -> Callable[[], None]:
 
 
 def _take_over_stdio() -> tuple[StreamReader, StreamWriter]:
-    stdio = getattr(threading.current_thread(), "stdio", None)
+    stdio = _stdio.get(threading.get_ident())
     return take_over_stdio() if stdio is None else stdio
 
 
@@ -303,15 +305,26 @@ def _find_program(command: Sequence[str]) -> Main | None:
 
 
 def _run_app(serve_app: Serve, words: Sequence[str], stdin: int, stdout: int) -> int:
-    with open(stdin) as source, open(stdout, "w") as sink:
-        asyncio.run(serve_app(words, source, sink))
+    async def run() -> None:
+        reader = asyncio.StreamReader(limit=64 * 2**20)
+        with open(stdin, "rb") as source, open(stdout, "w") as sink:
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), source
+            )
+            try:
+                await serve_app(words, reader, sink)
+            finally:
+                transport.close()
+                await asyncio.sleep(0)  # the transport closes in the next turn
+
+    asyncio.run(run())
     return 0
 
 
 @asynccontextmanager
 async def _spawn(command: Sequence[str], **how: Any) -> AsyncIterator[children.Child]:
     """`spawn` of the product: programs in `PROGRAMS` run in a thread."""
-    in_thread = hasattr(threading.current_thread(), "stdio")
+    in_thread = threading.get_ident() in _stdio
     main = _find_program(command) if in_thread else None
     if main is None:
         async with _spawn_process(command, **how) as child:
@@ -337,5 +350,7 @@ async def _spawn(command: Sequence[str], **how: Any) -> AsyncIterator[children.C
 
 
 _spawn_process = children.spawn
-children.spawn = program.spawn = _spawn  # type: ignore[assignment]
-serve.take_over_stdio = mcp.take_over_stdio = acp.take_over_stdio = _take_over_stdio
+for module in (children, program):
+    vars(module)["spawn"] = _spawn
+for module in (serve, mcp, acp):
+    vars(module)["take_over_stdio"] = _take_over_stdio

@@ -169,7 +169,8 @@ class RpcPeer:
         """Close its stdin and wait: the exit code."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        return self.process.wait(self.patience)
+        code: int = self.process.wait(self.patience)
+        return code
 
     def _send(self, message: Mapping[str, Json]) -> None:
         self.write(json.dumps({**self.stamp, **message}).encode() + b"\n")

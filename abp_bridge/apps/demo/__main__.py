@@ -172,13 +172,13 @@ def _fill(template: Json, known: dict[str, Json]) -> Json:
     return template
 
 
-async def serve(stdin: TextIO, stdout: TextIO) -> None:
-    """Run the app on two pipes until the first one ends."""
+async def main() -> None:
+    """Run the app on stdin and stdout."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=64 * 2**20)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
-    await App(reader, stdout).serve()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await App(reader, sys.stdout).serve()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.stdin, sys.stdout))
+    asyncio.run(main())

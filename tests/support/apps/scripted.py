@@ -182,17 +182,21 @@ def fill(template: Json, known: list[Json], params: Json) -> Json:
     return template
 
 
-async def serve(script: str, stdin: TextIO, stdout: TextIO) -> None:
-    """Play the script in this file on two pipes until the first one ends."""
+async def serve(script: str, reader: asyncio.StreamReader, stdout: TextIO) -> None:
+    """Play the script in this file until `reader` ends."""
     with open(script) as file:
         app = App(json.load(file), stdout)
-    reader = asyncio.StreamReader(limit=2**20)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), stdin
-    )
     await app.run(reader)
     raise SystemExit  # open questions end here: nothing waits for them
 
 
+async def main() -> None:
+    reader = asyncio.StreamReader(limit=2**20)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    await serve(sys.argv[1], reader, sys.stdout)
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], sys.stdin, sys.stdout))
+    asyncio.run(main())
