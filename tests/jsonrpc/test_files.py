@@ -33,7 +33,8 @@ def opened(file: Path, how: str) -> Iterator[int]:
         process.communicate()
 
 
-def test_who_has_it_is_waited_for_no_longer_than_was_said_and_then_named(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_lock_names_the_process_that_holds_the_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with opened(file, "read"), opened(file, "lock") as holder:

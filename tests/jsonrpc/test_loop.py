@@ -1,4 +1,4 @@
-"""Tasks that take one job after another, as who begins the jobs or ends the group sees them."""
+"""Worker tasks that take one job after another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 PATIENCE = 10.0
 
 
-async def test_jobs_run_with_what_they_are_given() -> None:
+async def test_jobs_get_their_arguments() -> None:
     ran: list[int] = []
 
     async def job(number: int) -> None:
@@ -33,7 +33,7 @@ async def test_jobs_run_with_what_they_are_given() -> None:
     assert ran == [0, 1, 2]
 
 
-async def test_a_job_does_not_begin_before_its_starter_waits() -> None:
+async def test_job_begins_after_the_current_step() -> None:
     ran: list[str] = []
 
     async def job(word: str) -> None:
@@ -49,7 +49,7 @@ async def test_a_job_does_not_begin_before_its_starter_waits() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_task_is_used_again() -> None:
+async def test_worker_task_is_reused() -> None:
     seen: set[object] = set()
 
     async def job() -> None:
@@ -64,7 +64,7 @@ async def test_a_task_is_used_again() -> None:
     assert len(seen) == 1
 
 
-async def test_jobs_run_side_by_side() -> None:
+async def test_jobs_run_concurrently_and_idle_tasks_are_bounded() -> None:
     there, go = [0], anyio.Event()
 
     async def job() -> None:
@@ -84,7 +84,7 @@ async def test_jobs_run_side_by_side() -> None:
             workers.close()
 
 
-async def test_who_closes_waits_for_what_runs() -> None:
+async def test_close_lets_running_jobs_finish() -> None:
     ended: list[str] = []
     go = anyio.Event()
 
@@ -103,7 +103,7 @@ async def test_who_closes_waits_for_what_runs() -> None:
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["a new task", "one used again"])
-async def test_a_job_begins_though_the_group_is_cancelled_at_once(used: bool) -> None:
+async def test_job_of_a_cancelled_group_still_begins(used: bool) -> None:
     went: list[str] = []
 
     async def job() -> None:
@@ -124,7 +124,7 @@ async def test_a_job_begins_though_the_group_is_cancelled_at_once(used: bool) ->
 
 
 @pytest.mark.parametrize("then", [Workers.close, lambda workers: None], ids=["closed", "open"])
-async def test_a_job_that_comes_when_idle_tasks_are_cancelled_begins_too(
+async def test_job_begins_after_idle_tasks_are_cancelled(
     then: Callable[[Workers], None],
 ) -> None:
     began: list[bool] = []
@@ -143,7 +143,7 @@ async def test_a_job_that_comes_when_idle_tasks_are_cancelled_begins_too(
     assert began == [True, True]
 
 
-async def test_a_task_that_waits_keeps_nothing_of_its_last_job() -> None:
+async def test_idle_task_keeps_no_argument_of_its_last_job() -> None:
     class Given:
         """What a job is given."""
 
@@ -160,7 +160,7 @@ async def test_a_task_that_waits_keeps_nothing_of_its_last_job() -> None:
         workers.close()
 
 
-async def test_a_job_that_fails_ends_the_group() -> None:
+async def test_failed_job_ends_the_group() -> None:
     async def job() -> None:
         raise ValueError("a bug")
 
@@ -174,7 +174,7 @@ async def test_a_job_that_fails_ends_the_group() -> None:
     assert failed.group_contains(ValueError)
 
 
-async def test_a_job_sees_nothing_of_who_started_it() -> None:
+async def test_job_sees_no_context_variable_of_its_starter() -> None:
     mood: ContextVar[str] = ContextVar("mood", default="none")
     seen: list[str] = []
 

@@ -10,7 +10,7 @@ from abp_bridge.jsonrpc.memory_pipe import FrameReader, MemoryPipe, send_lines, 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_message_is_one_line_whatever_is_in_it() -> None:
+async def test_frame_reader_makes_one_line_of_a_message() -> None:
     messages = iter([b'{"a":\n1}\n', b"", None])
 
     async def receive() -> bytes | None:
@@ -21,7 +21,7 @@ async def test_a_message_is_one_line_whatever_is_in_it() -> None:
     assert reader.arrived() == 7.0
 
 
-async def test_who_closes_it_while_somebody_receives_ends_that() -> None:
+async def test_frame_reader_close_ends_a_receive() -> None:
     reader = FrameReader(anyio.sleep_forever)
     async with anyio.create_task_group() as tasks:
         heard: list[bytes] = []
@@ -36,7 +36,7 @@ async def test_who_closes_it_while_somebody_receives_ends_that() -> None:
     assert await reader.receive() == b""
 
 
-async def test_each_line_is_a_message_however_it_was_written() -> None:
+async def test_send_lines_makes_a_message_of_each_line() -> None:
     pipe, sent = MemoryPipe(4), []
 
     async def send(message: str) -> None:

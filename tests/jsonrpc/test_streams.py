@@ -1,6 +1,4 @@
-"""File descriptors as streams: nothing blocks, nothing else speaks on the wire, and what was shared
-is left as it was.
-"""
+"""File descriptors as streams that do not block, and stderr."""
 
 from __future__ import annotations
 
@@ -10,24 +8,22 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from abp_bridge.jsonrpc import stderr as stderr_module
 from abp_bridge.jsonrpc.loop import OPTIONS
+from abp_bridge.jsonrpc.stderr import Stderr
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, accept, listen
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")]
 
 PATIENCE = 30.0
-SERVE = [sys.executable, "-m", "abp_bridge", "serve"]
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}},
-}
 
 
 async def everything(source: StreamReader) -> bytes:
@@ -38,17 +34,34 @@ async def everything(source: StreamReader) -> bytes:
     return data
 
 
-async def test_a_pipe_is_read_to_its_end() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
-    os.write(writing, b"hello")
-    assert await source.receive() == b"hello"
-    os.close(writing)
-    assert await everything(source) == b""
-    source.close()
+class Pipe:
+    """A pipe whose reading end is a stream."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe()
+        self.source = StreamReader(self.reading)
+
+    def write(self, data: bytes) -> None:
+        os.write(self._writing, data)
+
+    def end(self) -> None:
+        if self._writing >= 0:
+            os.close(self._writing)
+        self._writing = -1
+
+    def close(self) -> None:
+        self.end()
+        self.source.close()
 
 
-def test_what_comes_is_read_by_a_loop_that_always_has_other_work() -> None:
+@pytest.fixture
+async def pipe() -> AsyncIterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    pipe.close()
+
+
+def test_pipe_is_read_by_a_busy_loop() -> None:
     async def read_at_work() -> bytes:
         reading, writing = os.pipe()
         source, read = StreamReader(reading), list[bytes]()
@@ -70,42 +83,35 @@ def test_what_comes_is_read_by_a_loop_that_always_has_other_work() -> None:
     assert anyio.run(read_at_work, backend_options=OPTIONS) == b"hello"
 
 
-async def test_a_pipe_that_somebody_made_unblocking_is_waited_for() -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    source = StreamReader(reading)
+async def test_nonblocking_pipe_is_waited_for(pipe: Pipe) -> None:
+    os.set_blocking(pipe.reading, False)
     async with anyio.create_task_group() as tasks:
         read: list[bytes] = []
 
         async def read_on() -> None:
-            read.append(await everything(source))
+            read.append(await everything(pipe.source))
 
         tasks.start_soon(read_on)
         for word in (b"one ", b"two"):
             await anyio.lowlevel.checkpoint()
-            os.write(writing, word)
-        os.close(writing)
+            pipe.write(word)
+        pipe.end()
     assert read == [b"one two"]
-    source.close()
 
 
-async def test_a_wait_that_is_cancelled_as_something_comes_loses_nothing() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
+async def test_cancelled_receive_loses_no_bytes(pipe: Pipe) -> None:
     for word in (b"one", b"two"):  # first with a new registration, then with the kept one
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(source.receive)
+                tasks.start_soon(pipe.source.receive)
                 await anyio.lowlevel.checkpoint()
-                os.write(writing, word)
+                pipe.write(word)
                 await anyio.lowlevel.checkpoint()
                 scope.cancel()
-        assert await source.receive() == word
-    os.close(writing)
-    source.close()
+        assert await pipe.source.receive() == word
 
 
-async def test_what_nobody_waits_for_is_not_read_and_keeps_nobody_busy() -> None:
+async def test_bytes_without_a_receiver_are_not_read() -> None:
     class Counted(StreamReader):
         told = 0
 
@@ -128,9 +134,7 @@ async def test_what_nobody_waits_for_is_not_read_and_keeps_nobody_busy() -> None
     source.close()
 
 
-async def test_bytes_are_delivered_until_whoever_takes_them_pauses() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
+async def test_deliver_until_the_callback_pauses(pipe: Pipe) -> None:
     taken: list[bytes] = []
 
     def take(data: bytes) -> bool:
@@ -140,105 +144,88 @@ async def test_bytes_are_delivered_until_whoever_takes_them_pauses() -> None:
     async with anyio.create_task_group() as tasks:
 
         async def deliver() -> None:
-            assert await source.deliver(take)
+            assert await pipe.source.deliver(take)
             assert taken == [b"one", b"two", b"enough"]
-            os.write(writing, b"more")
-            assert await source.receive() == b"more"
-            os.close(writing)
-            assert not await source.deliver(take)
+            pipe.write(b"more")
+            assert await pipe.source.receive() == b"more"
+            pipe.end()
+            assert not await pipe.source.deliver(take)
 
         tasks.start_soon(deliver)
         for word in (b"one", b"two", b"enough"):
             await anyio.lowlevel.checkpoint()
-            os.write(writing, word)
+            pipe.write(word)
             while taken[-1:] != [word]:
                 await anyio.lowlevel.checkpoint()
-    source.close()
 
 
-async def test_a_mistake_in_taking_bytes_is_raised_to_who_delivers_them() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
+async def test_deliver_raises_an_exception_of_the_callback(pipe: Pipe) -> None:
 
     def take(data: bytes) -> bool:
         raise KeyError(data)
 
-    os.write(writing, b"one")
+    pipe.write(b"one")
     with pytest.raises(KeyError):
-        await source.deliver(take)
-    os.close(writing)
-    source.close()
+        await pipe.source.deliver(take)
 
 
-async def test_whoever_takes_bytes_may_close_the_stream() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
+async def test_deliver_callback_may_close_the_stream(pipe: Pipe) -> None:
 
     def take(data: bytes) -> bool:
-        source.close()
+        pipe.source.close()
         return True
 
-    os.write(writing, b"one")
-    assert not await source.deliver(take)
-    assert not await source.deliver(take)
-    os.close(writing)
+    pipe.write(b"one")
+    assert not await pipe.source.deliver(take)
+    assert not await pipe.source.deliver(take)
 
 
-async def test_what_a_cancelled_wait_left_is_delivered_first() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
-    waiting = asyncio.create_task(source.receive())
+async def test_deliver_begins_with_the_bytes_of_a_cancelled_receive(pipe: Pipe) -> None:
+    waiting = asyncio.create_task(pipe.source.receive())
     await anyio.lowlevel.checkpoint()
-    os.write(writing, b"one")
+    pipe.write(b"one")
     for _ in range(2):  # until it is read; whoever waited has not heard of it
         await anyio.lowlevel.checkpoint()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    os.write(writing, b"two")
-    os.close(writing)
+    pipe.write(b"two")
+    pipe.end()
     taken: list[bytes] = []
 
     def take(data: bytes) -> bool:
         taken.append(data)
         return True
 
-    while await source.deliver(take):
+    while await pipe.source.deliver(take):
         pass
     assert taken == [b"one", b"two"]
-    source.close()
 
 
-async def test_a_stream_that_is_closed_here_is_at_its_end() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
+async def test_closed_stream_is_at_its_end(pipe: Pipe) -> None:
     async with anyio.create_task_group() as tasks:
         read: list[bytes] = []
 
         async def read_on() -> None:
-            read.append(await everything(source))
+            read.append(await everything(pipe.source))
 
         tasks.start_soon(read_on)
         await anyio.lowlevel.checkpoint()
-        source.close()
+        pipe.source.close()
     assert read == [b""]
-    assert await source.receive() == b""
-    os.close(writing)
+    assert await pipe.source.receive() == b""
 
 
-async def test_only_one_can_wait_for_a_stream() -> None:
-    reading, writing = os.pipe()
-    source = StreamReader(reading)
+async def test_second_receive_of_a_stream_is_refused(pipe: Pipe) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(source.receive)
+        tasks.start_soon(pipe.source.receive)
         await anyio.lowlevel.checkpoint()
         with pytest.raises(anyio.BusyResourceError):
-            await source.receive()
-        os.close(writing)
-    source.close()
+            await pipe.source.receive()
+        pipe.end()
 
 
-async def test_an_accept_that_is_cancelled_as_somebody_connects_is_quiet(tmp_path: Path) -> None:
+async def test_cancelled_accept_keeps_the_connection(tmp_path: Path) -> None:
     bugs: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda loop, context: bugs.append(context))
@@ -255,12 +242,12 @@ async def test_an_accept_that_is_cancelled_as_somebody_connects_is_quiet(tmp_pat
     assert bugs == []
 
 
-async def test_a_socket_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+async def test_listen_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         listen(str(tmp_path / "none" / "s"))
 
 
-async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:
+async def test_two_readers_of_a_pipe_do_not_block_each_other() -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     sources = [StreamReader(reading), StreamReader(os.dup(reading))]
@@ -285,7 +272,7 @@ async def test_two_who_read_the_same_pipe_do_not_block_each_other() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["the program is gone", "the terminal is gone"])
-async def test_a_terminal_that_hung_up_is_at_its_end(place: int) -> None:
+async def test_closed_terminal_is_at_its_end(place: int) -> None:
     ends = os.openpty()
     source = StreamReader(ends[place])
     os.close(ends[1 - place])
@@ -293,7 +280,7 @@ async def test_a_terminal_that_hung_up_is_at_its_end(place: int) -> None:
     source.close()
 
 
-async def test_a_connection_that_broke_is_at_its_end() -> None:
+async def test_reset_socket_is_at_its_end() -> None:
     ours, theirs = socket.socketpair()
     source = StreamReader(os.dup(ours.fileno()))
     ours.send(b"unread")  # closing with something unread resets the connection
@@ -303,7 +290,7 @@ async def test_a_connection_that_broke_is_at_its_end() -> None:
     ours.close()
 
 
-async def test_what_cannot_be_polled_is_read_and_written_all_the_same(tmp_path: Path) -> None:
+async def test_file_is_read_and_written(tmp_path: Path) -> None:
     path = tmp_path / "file"
     sink = StreamWriter(os.open(path, os.O_WRONLY | os.O_CREAT))
     await sink.writable()
@@ -317,7 +304,7 @@ async def test_what_cannot_be_polled_is_read_and_written_all_the_same(tmp_path: 
     nothing.close()
 
 
-async def test_a_full_pipe_takes_nothing_until_somebody_reads() -> None:
+async def test_full_pipe_is_writable_after_a_read() -> None:
     reading, writing = os.pipe()
     sink = StreamWriter(writing)
     taken = 0
@@ -334,7 +321,7 @@ async def test_a_full_pipe_takes_nothing_until_somebody_reads() -> None:
     os.close(reading)
 
 
-async def test_a_pipe_that_nobody_reads_is_broken() -> None:
+async def test_pipe_without_a_reader_is_broken() -> None:
     reading, writing = os.pipe()
     sink = StreamWriter(writing)
     os.close(reading)
@@ -343,7 +330,7 @@ async def test_a_pipe_that_nobody_reads_is_broken() -> None:
     sink.close()
 
 
-async def test_what_others_share_blocks_again_afterwards() -> None:
+async def test_closed_stream_leaves_a_shared_descriptor_blocking() -> None:
     reading, writing = os.pipe()
     sink = StreamWriter(os.dup(writing))
     assert not os.get_blocking(writing)
@@ -353,7 +340,7 @@ async def test_what_others_share_blocks_again_afterwards() -> None:
     os.close(writing)
 
 
-async def test_who_waits_to_write_to_what_is_closed_here_leaves_its_number_to_the_next() -> None:
+async def test_closed_descriptor_number_can_be_used_again_by_a_writer() -> None:
     (reading, writing), after = os.pipe(), os.pipe()
     sink = StreamWriter(writing)
     while sink.write_nowait(b"x" * 65536):
@@ -372,7 +359,7 @@ async def test_who_waits_to_write_to_what_is_closed_here_leaves_its_number_to_th
 
 
 @pytest.mark.parametrize("end", [StreamReader, StreamWriter])
-async def test_closing_twice_closes_nothing_of_others(
+async def test_closing_twice_closes_no_other_descriptor(
     end: type[StreamReader] | type[StreamWriter],
 ) -> None:
     kept, given = os.pipe() if end is StreamWriter else reversed(os.pipe())
@@ -386,7 +373,7 @@ async def test_closing_twice_closes_nothing_of_others(
     os.close(kept)
 
 
-# --- this process's own stdio, in a process of its own ---
+# --- this process's own stdio ---------------------------------------------------------------------
 
 
 def run(code: str, said: str = "") -> subprocess.CompletedProcess[str]:
@@ -400,7 +387,8 @@ def run(code: str, said: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_after_the_claim_nothing_else_speaks_or_listens_on_the_wire() -> None:
+@pytest.mark.process
+def test_stdio_taken_over_is_not_used_by_prints_and_children() -> None:
     code = """
 import os, sys
 from abp_bridge.jsonrpc.streams import take_over_stdio
@@ -415,117 +403,126 @@ sink.write_nowait(os.read(source._fd, 100))
     assert ended.stderr == "a stray print\na stray child\n"
 
 
-ALOUD = """
-import os, sys, anyio
-from abp_bridge.jsonrpc.stderr import Stderr
-reading, writing = os.pipe()
-os.dup2(writing, 2)
-os.close(writing)
-"""
+@pytest.mark.process
+def test_serve_with_files_as_stdin_and_stdout(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    said, answered = tmp_path / "said", tmp_path / "answered"
+    said.write_text(f"{json.dumps(message)}\n")
+    serve = [sys.executable, "-m", "abp_bridge", "serve"]
+    with said.open() as stdin, answered.open("w") as stdout:
+        ended = subprocess.run(
+            serve, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    (answer,) = [json.loads(line) for line in answered.read_text().splitlines()]
+    assert (answer["id"], answer["result"]["protocolVersion"]) == (1, "2025-11-25")
 
 
-def test_words_of_others_pass_as_fast_as_they_are_read_and_what_is_lost_is_said() -> None:
-    code = """
-async def main():
-    aloud = Stderr(limit=200_000)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.copy_lines)
+@contextmanager
+def stderr_to(fd: int) -> Iterator[None]:
+    """Send this process's stderr there, as a host may have done."""
+    kept = os.dup(2)
+    os.dup2(fd, 2)
+    os.close(fd)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@asynccontextmanager
+async def copying(aloud: type[Stderr] = Stderr, **more: Any) -> AsyncIterator[tuple[Stderr, int]]:
+    """A pipe as this process's stderr: who writes to it, and its reading end."""
+    reading, writing = os.pipe()
+    with stderr_to(writing), anyio.fail_after(PATIENCE):
+        stderr = aloud(**more)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stderr.copy_lines)
+            yield stderr, reading
+            tasks.cancel_scope.cancel()
+    with suppress(OSError):  # the test may have closed it
+        os.close(reading)
+
+
+async def read_notice(reading: int) -> bytes:
+    """Read up to the notice of what was lost."""
+    heard = b""
+    while not heard.endswith(b"in time\n"):
+        await anyio.wait_readable(reading)
+        heard += os.read(reading, 65536)
+    return heard
+
+
+async def test_stderr_copies_what_is_read_and_reports_what_is_lost() -> None:
+    async with copying(limit=200_000) as (stderr, reading):
         for _ in range(10):
-            aloud.say(b"x" * 50_000)
-        heard = b""
-        while not heard.endswith(b"in time\\n"):
-            await anyio.wait_readable(reading)
-            heard += os.read(reading, 65536)
-        words, _, lost = heard.partition(b"abp-bridge: ")
-        assert 200_000 <= len(words) < 500_000, len(words)
-        assert len(words) + int(lost.split()[0]) == 500_000, lost
-        aloud.say(b"again")
+            stderr.say(b"x" * 50_000)
+        words, _, lost = (await read_notice(reading)).partition(b"abp-bridge: ")
+        assert 200_000 <= len(words) < 500_000
+        assert len(words) + int(lost.split()[0]) == 500_000
+        stderr.say(b"again")
         await anyio.wait_readable(reading)
         assert os.read(reading, 100) == b"again"
-        tasks.cancel_scope.cancel()
-    print("done")
-anyio.run(main)
-"""
-    assert run(ALOUD + code).stdout == "done\n"
 
 
-def test_words_that_nobody_will_ever_read_keep_nobody_busy() -> None:
-    code = """
-os.close(reading)
-class Counted(Stderr):
-    flushes = 0
-    def flush(self):
-        self.flushes += 1
-        super().flush()
-async def main():
-    aloud = Counted()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.copy_lines)
-        aloud.say(b"hello")
+async def test_stderr_without_a_reader_is_not_tried_again() -> None:
+    flushes: list[bool] = []
+
+    class Counted(Stderr):
+        def flush(self) -> None:
+            flushes.append(True)
+            super().flush()
+
+    async with copying(Counted) as (stderr, reading):
+        os.close(reading)
+        stderr.say(b"hello")
         for _ in range(100):
             await anyio.lowlevel.checkpoint()
-        tasks.cancel_scope.cancel()
-    assert aloud.flushes < 10, aloud.flushes
-    print("done")
-anyio.run(main)
-"""
-    assert run(ALOUD + code).stdout == "done\n"
+    assert len(flushes) < 10
 
 
-def test_words_that_nobody_reads_at_the_end_are_counted_in_the_log() -> None:
-    code = """
-import logging
-async def main():
-    aloud, records = Stderr(), []
-    handler = logging.Handler()
-    handler.emit = lambda record: records.append(record.getMessage())
-    logging.getLogger("abp_bridge").addHandler(handler)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.copy_lines)
-        aloud.say(b"x" * 300_000)
-        heard = len(os.read(reading, 100_000))
-        tasks.cancel_scope.cancel()
-        await aloud.aclose()
-    os.set_blocking(reading, False)
-    while True:
-        try:
-            heard += len(os.read(reading, 100_000))
-        except BlockingIOError:
-            break
-    (said,) = records
-    assert heard + int(said.split()[0]) == 300_000, (heard, said)
-    print("done")
-anyio.run(main)
-"""
-    assert run(ALOUD + code).stdout == "done\n"
+@pytest.mark.parametrize("read", [100_000, 0], ids=["a slow reader", "no reader"])
+async def test_stderr_that_is_not_read_at_the_end_is_counted_in_the_log(
+    read: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stderr_module, "LAST_WORDS", 0.01)
+    async with copying() as (stderr, reading):
+        if not read:
+            os.close(reading)
+        stderr.say(b"x" * 300_000)
+        heard = len(os.read(reading, read)) if read else 0
+        await stderr.aclose()
+        if read:
+            os.set_blocking(reading, False)
+            with suppress(BlockingIOError):
+                while piece := os.read(reading, read):
+                    heard += len(piece)
+    (said,) = caplog.messages
+    assert said == f"{300_000 - heard} bytes of the agent's stderr were not read in time"
 
 
-def test_the_words_that_wait_are_read_to_their_end_while_it_closes() -> None:
-    code = """
-async def main():
-    aloud = Stderr(limit=200_000)
-    heard = b""
-    async def read():
-        nonlocal heard
-        while not heard.endswith(b"in time\\n"):
-            await anyio.wait_readable(reading)
-            heard += os.read(reading, 65536)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.copy_lines)
-        aloud.say(b"x" * 190_000)
-        aloud.say(b"x" * 190_000)
+async def test_stderr_is_read_to_its_end_while_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stderr_module, "LAST_WORDS", PATIENCE)
+    heard: list[bytes] = []
+
+    async def read() -> None:
+        heard.append(await read_notice(reading))
+
+    async with copying(limit=200_000) as (stderr, reading), anyio.create_task_group() as tasks:
+        stderr.say(b"x" * 190_000)
+        stderr.say(b"x" * 190_000)
         tasks.start_soon(read)
-        await aloud.aclose()
-    assert heard.startswith(b"x" * 190_000 + b"abp-bridge: 190000 bytes"), heard[-100:]
-    print("done")
-anyio.run(main)
-"""
-    assert run(ALOUD + code).stdout == "done\n"
+        await stderr.aclose()
+    assert heard[0].startswith(b"x" * 190_000 + b"abp-bridge: 190000 bytes")
 
 
-def test_words_for_a_terminal_that_nobody_reads_hold_nobody_up() -> None:
+@pytest.mark.process
+def test_stderr_on_a_terminal_that_is_not_read_does_not_block() -> None:
     code = """
-import pty
+import anyio, os, pty
+from abp_bridge.jsonrpc.stderr import Stderr
 from abp_bridge.log import configure
 async def main():
     configure()
@@ -539,69 +536,20 @@ async def main():
     print("done")
 anyio.run(main)
 """
-    assert run(ALOUD + code).stdout == "done\n"
+    assert run(code).stdout == "done\n"
 
 
-def test_words_that_nobody_will_ever_read_are_counted_in_the_log() -> None:
-    code = """
-import logging
-os.close(reading)
-async def main():
-    aloud, records = Stderr(), []
-    handler = logging.Handler()
-    handler.emit = lambda record: records.append(record.getMessage())
-    logging.getLogger("abp_bridge").addHandler(handler)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(aloud.copy_lines)
-        aloud.say(b"x" * 1000)
-        aloud.say(b"x" * 234)
-        await aloud.aclose()
-    assert records == ["1234 bytes of the agent's stderr were not read in time"], records
-    print("done")
-anyio.run(main)
-"""
-    assert run(ALOUD + code).stdout == "done\n"
-
-
-def test_words_of_others_can_go_to_a_file(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("wb") as log:
-        code = (
-            "import anyio; from abp_bridge.jsonrpc.stderr import Stderr\n"
-            "async def main(): Stderr().say(b'hello')\n"
-            "anyio.run(main)"
-        )
-        subprocess.run([sys.executable, "-c", code], stderr=log, timeout=PATIENCE, check=True)
+async def test_stderr_can_be_a_file(tmp_path: Path) -> None:
+    with stderr_to(os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)):
+        Stderr().say(b"hello")
     assert (tmp_path / "log").read_bytes() == b"hello"
 
 
-def test_a_host_that_offers_nothing_to_read_is_served_and_done() -> None:
-    ended = subprocess.run(
-        SERVE, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
-
-
-def test_a_file_can_be_the_host(tmp_path: Path) -> None:
-    said, answered = tmp_path / "said", tmp_path / "answered"
-    said.write_text(f"{json.dumps(HELLO)}\n")
-    with said.open() as stdin, answered.open("w") as stdout:
-        ended = subprocess.run(
-            SERVE, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
-        )
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    (answer,) = [json.loads(line) for line in answered.read_text().splitlines()]
-    assert (answer["id"], answer["result"]["protocolVersion"]) == (1, "2025-11-25")
-
-
-@pytest.mark.anyio
-async def test_anothers_words_are_marked_and_revealed_as_they_come(
+async def test_stderr_of_another_program_is_prefixed_and_shows_control_characters(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    from abp_bridge.jsonrpc.stderr import Stderr
-
     aloud = Stderr(prefix=b"[x] ")
-    pieces = (b"a\r", b"\nb\r", b"c\xc3", b"\xa4\n\x1b[2J")
-    for piece in pieces:
+    for piece in (b"a\r", b"\nb\r", b"c\xc3", b"\xa4\n\x1b[2J"):
         aloud.say(piece)
     aloud.flush()
     assert capfd.readouterr().err.replace("\r\n", "\n") == "[x] a\n[x] b\\rcä\n[x] \\u001b[2J"
