@@ -51,11 +51,7 @@ def type_prompt(pane: Pane, prompt: str) -> None:
 
 @contextmanager
 def codex_tui(
-    stage: Stage,
-    prompt: str = PLAN,
-    *,
-    tool_timeout: float | None = None,
-    **bridge_env: str,
+    stage: Stage, prompt: str = PLAN, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> Iterator[Pane]:
     """Codex in a terminal, with the turn `prompt` begun."""
     env = hosts.codex_with_bridge(stage, bridge_env, tool_timeout=tool_timeout)
@@ -67,11 +63,7 @@ def codex_tui(
 
 @contextmanager
 def goose_session(
-    stage: Stage,
-    prompt: str = PLAN,
-    *,
-    tool_timeout: float | None = None,
-    **bridge_env: str,
+    stage: Stage, prompt: str = PLAN, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> Iterator[Pane]:
     """Goose in a terminal, with the turn `prompt` begun."""
     extensions = hosts.goose_extension(stage, bridge_env, tool_timeout)
@@ -86,11 +78,7 @@ def goose_session(
 
 @contextmanager
 def claude_tui(
-    stage: Stage,
-    prompt: str = PLAN,
-    *,
-    tool_timeout: float | None = None,
-    **bridge_env: str,
+    stage: Stage, prompt: str = PLAN, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> Iterator[Pane]:
     """Claude Code in a terminal, with the turn `prompt` begun."""
     env = hosts.claude_home(stage, tool_timeout)

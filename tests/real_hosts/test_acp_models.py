@@ -24,15 +24,7 @@ from abp_bridge.models.agent import (
     ToolsNeededError,
 )
 
-from .hosts import (
-    calling,
-    claude_home,
-    codex_home,
-    goose_home,
-    installed,
-    opencode_home,
-    qwen_home,
-)
+from .hosts import calling, claude_home, codex_home, goose_home, installed, opencode_home, qwen_home
 from .model import Model, Request
 from .stage import PATIENCE, Stage
 

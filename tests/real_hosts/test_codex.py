@@ -108,10 +108,7 @@ def test_a_person_who_declines_or_dismisses_is_not_a_policy(codex: AppServer) ->
 
 def test_content_that_does_not_fit_is_asked_for_again(codex: AppServer) -> None:
     shown, response = codex.ask(
-        "elicitation/confirm",
-        accept(confirmed="maybe"),
-        accept(confirmed=False),
-        message="Book?",
+        "elicitation/confirm", accept(confirmed="maybe"), accept(confirmed=False), message="Book?"
     )
     assert "Please answer again" in shown[1]["message"]
     assert gist(response) == (True, {"confirmed": False}, "person")

@@ -34,17 +34,7 @@ from abp_bridge.core.json_value import walk
 from abp_bridge.core.matrix import QuestionShape
 
 from . import hosts
-from .hosts import (
-    COLOUR,
-    DENIED,
-    LEGACY,
-    AppServer,
-    Editor,
-    Host,
-    Runtime,
-    accept,
-    calling,
-)
+from .hosts import COLOUR, DENIED, LEGACY, AppServer, Editor, Host, Runtime, accept, calling
 from .stage import BRIDGE_ENV, Stage, await_that
 from .terminals import PLAN, codex_tui, goose_session, terminal, type_keys
 

@@ -27,11 +27,7 @@ QUESTIONS: list[tuple[str, Json, Json]] = [
     ("elicitation/input", {"prompt": "# What name?"}, {"value": "a name for #"}),
     ("elicitation/confirm", {"message": "# Go on?"}, {"confirmed": True}),
     ("elicitation/confirm", {"message": "# Go on there?"}, {"confirmed": False}),
-    (
-        "elicitation/confirm",
-        {"message": "# Delete it?", "destructive": True},
-        {"confirmed": True},
-    ),
+    ("elicitation/confirm", {"message": "# Delete it?", "destructive": True}, {"confirmed": True}),
     (
         "elicitation/select",
         {"prompt": "# Which class?", "options": CLASSES},

@@ -30,11 +30,7 @@ Json = Any
 QUESTION = 1_000  # the id of what it asks, where that has one
 INFO = {"name": "simulated", "version": "1"}
 KEPT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-WORK: Json = {
-    "name": "work",
-    "description": "Work",
-    "inputSchema": {"type": "object"},
-}
+WORK: Json = {"name": "work", "description": "Work", "inputSchema": {"type": "object"}}
 
 
 class Asker:

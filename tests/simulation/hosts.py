@@ -27,11 +27,7 @@ SETTLING = 5.0  # seconds until what the end of a call brings with it has happen
 QUIET = 60.0  # seconds without a message, after which none comes
 LINK = re.compile(r"http://page/[\w-]+")
 CANCELLED = -32800
-WITHDRAWN = (
-    "notifications/cancelled",
-    "$/cancel_request",
-    "notifications/elicitation/withdrawn",
-)
+WITHDRAWN = ("notifications/cancelled", "$/cancel_request", "notifications/elicitation/withdrawn")
 ERRORS = {"policy": [-32601, -32603], "person": [-32601, -32603, CANCELLED]}
 ACTIONS = {"declined": "decline", "cancelled": "cancel"}
 CALL = re.compile(r"abp:(?!ask-|operation-)")  # its card, among those of questions and operations

@@ -19,12 +19,7 @@ from typing import Any
 Json = Any
 
 NUMBER = re.compile(r"No\.(\d+)\b")
-DONE = {
-    "accept": "accepted",
-    "decline": "declined",
-    "dismiss": "cancelled",
-    "ignore": "cancelled",
-}
+DONE = {"accept": "accepted", "decline": "declined", "dismiss": "cancelled", "ignore": "cancelled"}
 IN_TIME = 598.0  # seconds: a person's 600, without the ways there and back
 APART = 1.0  # seconds that a person's times differ by: a timer's would not
 

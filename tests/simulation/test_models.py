@@ -45,11 +45,7 @@ PERSONS = {  # outcome, decision
 }
 SENDS = ("sends it", "sends all")
 HOSTS = {"legacy": FormHost, "modern": ModernFormHost, "ACP": AcpButtons}
-LABELS = {
-    "send": "Send it",
-    "send-all": "Send it, and all that",
-    "refuse": "Do not send it",
-}
+LABELS = {"send": "Send it", "send-all": "Send it, and all that", "refuse": "Do not send it"}
 
 
 class Model:

@@ -55,11 +55,7 @@ CODES = {  # what an ABP app is told
     "left": "CANCELLED",
 }
 # How it ends where a surface of the person's own goes away: their host is still there.
-LEFT = {
-    Surface.PAGE: "cancelled",
-    Surface.TERMINAL: "refused",
-    Surface.QUESTIONS_API: "timed out",
-}
+LEFT = {Surface.PAGE: "cancelled", Surface.TERMINAL: "refused", Surface.QUESTIONS_API: "timed out"}
 # A pair of really spawned processes for each who asks and each who answers -> what shows it.
 REAL = {
     ("ABP on a pipe", "MCP form, legacy"): (

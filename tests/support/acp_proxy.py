@@ -14,13 +14,8 @@ from typing import Any
 
 import anyio
 
-from support.acp_harness import (
-    Client,
-    never,
-)
-from support.acp_harness import (
-    client as raw_client,
-)
+from support.acp_harness import Client, never
+from support.acp_harness import client as raw_client
 from support.harness import PATIENCE, environment
 from support.paths import APPS
 

@@ -113,10 +113,7 @@ def okta(arguments: Json) -> Json:
 def azure(arguments: Json) -> Json:
     if not can_ask():
         return "client does not support elicitation"
-    options = [
-        {"const": "accept", "title": "Approve"},
-        {"const": "reject", "title": "Reject"},
-    ]
+    options = [{"const": "accept", "title": "Approve"}, {"const": "reject", "title": "Reject"}]
     given = elicit("Read the secret?", {"decision": {"type": "string", "oneOf": options}})
     return do("secret") if given["action"] == "accept" else f"cancelled ({given['action']})"
 
