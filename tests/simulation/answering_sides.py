@@ -19,13 +19,10 @@ from unittest.mock import patch
 import anyio
 
 from abp_bridge.cli import compose
-from abp_bridge.cli import listen as listener
 from abp_bridge.cli.serve import Hosts
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.surface import Surface
-from abp_bridge.jsonrpc.loop import earliest_arrival
 from abp_bridge.session.surface import SurfaceUnsupportedError
-from abp_bridge.surfaces import http
 from abp_bridge.surfaces.terminal import surface as terminal
 
 from .hosts import LINK, AcpClient, Habits, Host, LegacyHost, ModernHost
@@ -259,78 +256,6 @@ class AbpAgent(Host):
         return {member: asked.data if is_form else asked.value}
 
 
-class SocketAgent(AbpAgent):
-    """The same over the WebSocket of `--listen`, from ASGI on."""
-
-    origin: str | None = None
-
-    async def attend(self, hosts: Hosts, source: ReadEnd, sink: Pipe) -> None:
-        served: list[Any] = []
-
-        async def serve(site: Json, *rest: Json, **more: Json) -> None:
-            served.append(site)
-
-        with patch.object(http, "listen", lambda port: _Listening()):
-            listening = listener.Listener(0, ())
-        with patch.object(http, "serve", serve):
-            await listening.serve(hosts.attend)
-        frames = Frames(source, sink)
-        address, _, token = listening.address.partition("/{}?")
-        headers = {"host": address, **({"origin": f"http://{address}"} if self.origin else {})}
-        scope = {
-            "type": "websocket",
-            "path": "/abp",
-            "query_string": token.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-            "server": ADDRESS,
-            "state": frames.state,
-        }
-        await served[0](scope, frames.receive, frames.send)
-
-
-class PageAgent(SocketAgent):
-    """The same as the page of `--listen`: its frames, which a browser says the origin of. What its
-    JavaScript makes of them is Chromium's to show.
-    """
-
-    origin = "page"
-
-
-ADDRESS = ("127.0.0.1", 1)
-
-
-class _Listening:
-    def getsockname(self) -> tuple[str, int]:
-        return ADDRESS
-
-
-class Frames:
-    """ASGI's messages of a WebSocket whose frames are the lines of two pipes."""
-
-    def __init__(self, source: ReadEnd, sink: Pipe) -> None:
-        self._source, self._sink = source, sink
-        self._messages: list[Json] = [{"type": "websocket.connect"}]
-        self.state: dict[str, Json] = {}
-
-    async def receive(self) -> Json:
-        if not self._messages:
-            data = await self._source.receive()
-            self.state["arrived"] = earliest_arrival()
-            lines = [{"type": "websocket.receive", "text": each} for each in _lines(data)]
-            self._messages = lines or [{"type": "websocket.disconnect", "code": 1000}]
-        return self._messages.pop(0)
-
-    async def send(self, message: Json) -> None:
-        if message["type"] == "websocket.send":
-            self._sink.write_nowait(message["text"].encode() + b"\n")
-        elif message["type"] != "websocket.accept":
-            self._sink.close()
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode().splitlines()
-
-
 # --- surfaces of the person's own -----------------------------------------------------------------
 
 
@@ -453,12 +378,7 @@ class Place:
 
     async def attend(self, hosts: Hosts) -> None:
         """Serve the host until it is gone."""
-        source = ReadEnd(self.from_host)
-        attend = getattr(self.host, "attend", None)
-        if attend is not None:
-            await attend(hosts, source, self.to_host)
-        else:
-            await hosts.attend(source, self.to_host)
+        await hosts.attend(ReadEnd(self.from_host), self.to_host)
 
     async def end(self) -> None:
         """No task of it is left."""
@@ -493,9 +413,7 @@ SIDES: dict[str, Side] = {
     "ACP form": Side(AcpForms, SurfaceVariant(Surface.ACP_FORM)),
     "ACP url": Side(AcpUrls, SurfaceVariant(Surface.ACP_URL)),
     "ACP permission": Side(AcpButtons, SurfaceVariant(Surface.ACP_PERMISSION)),
-    "ABP agent on a pipe": Side(AbpAgent, SurfaceVariant(Surface.ABP)),
-    "ABP agent over a WebSocket": Side(SocketAgent, SurfaceVariant(Surface.ABP)),
-    "ABP agent on a page": Side(PageAgent, SurfaceVariant(Surface.ABP)),
+    "ABP agent": Side(AbpAgent, SurfaceVariant(Surface.ABP)),
     "our page": _own(Surface.PAGE, page="open"),
     "a terminal": _own(Surface.TERMINAL, tty="/dev/simulated"),
     "the questions API": Side(

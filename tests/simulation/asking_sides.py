@@ -1,23 +1,19 @@
-"""Who asks, one question in one call: ABP apps on a pipe, over a WebSocket and as a page, MCP
-servers of both eras, ACP agents. Each has what it gets in its own protocol's words.
+"""The sides that ask one question in one call: ABP apps, MCP servers of both eras, ACP agents.
+
+Each notes the answers that it gets, in its own protocol's terms.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from random import Random
 from typing import Any, ClassVar
 from unittest.mock import patch
 
 from support import pairs
-from websockets.exceptions import ConnectionClosedOK
 
-from abp_bridge.apps import websocket
-from abp_bridge.apps.browser import app as browser
-from abp_bridge.apps.browser.fetch import Manifest, NoManifestError
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.jsonrpc import subprocess
 
@@ -129,146 +125,6 @@ class Asker:
         self.peer.send({"method": "notifications/elicitation/withdrawn", "params": params})
 
 
-class SocketAsker(Asker):
-    """The same over a WebSocket: each line a message of a connection."""
-
-    target = "ws://127.0.0.1:1/app"
-
-    @contextmanager
-    def reachable(self) -> Iterator[None]:
-        self._stack = AsyncExitStack()
-        with patch.object(websocket, "_open_socket", self._open):
-            yield
-
-    async def _open(self, url: str) -> Connection:
-        return Connection(await self._stack.enter_async_context(self._spawn(None)))
-
-    async def end(self) -> None:
-        await super().end()
-        await self._stack.aclose()
-
-
-class Connection:
-    """What `websockets` gives, with a program at its other end."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-        self._lines: list[bytes] = []
-        self.transport = self
-
-    async def recv(self, *, decode: bool) -> bytes:
-        while not self._lines:
-            data = await self._child.stdout.receive()
-            if not data:
-                raise ConnectionClosedOK(None, None)
-            self._lines = data.splitlines()
-        return self._lines.pop(0)
-
-    async def send(self, text: str) -> None:
-        self._child.stdin.write_nowait(text.encode() + b"\n")
-
-    async def close(self) -> None:
-        self._child.stdin.close()
-
-    def abort(self) -> None: ...
-
-
-class PageAsker(Asker):
-    """The same as a page: of Playwright's browser, context, page, frame, script and CDP session all
-    that `apps/browser` uses of them, and the messages of inject.js.
-    """
-
-    target = "http://127.0.0.1:1/"
-    url = target
-
-    def __init__(self, rng: Random, question: Question) -> None:
-        super().__init__(rng, question)
-        self.got: list[Json] = []
-        self._withdrawing: asyncio.Task[Json] | None = None
-        self.main_frame = self
-        self.frames = [self]
-
-    @property
-    def answers(self) -> list[Json]:
-        return self.got
-
-    @contextmanager
-    def reachable(self) -> Iterator[None]:
-        async def discover(address: str, guard: Json) -> Manifest:
-            return Manifest(self.target, (), (), {})
-
-        @asynccontextmanager
-        async def run(settings: Json) -> AsyncIterator[PageAsker]:
-            yield self
-            await self.end()
-
-        with ExitStack() as stack:
-            stack.enter_context(patch.object(browser, "discover", discover))
-            made = browser.BrowserApp.__init__.__kwdefaults__
-            stack.enter_context(patch.dict(made, {"browser": run}))
-            yield
-
-    async def end(self) -> None:
-        self.over.set()
-        if self._work is not None:
-            await asyncio.gather(self._work, return_exceptions=True)
-
-    def withdraw(self) -> None:
-        said = self._post({"frame": self}, "withdraw", str(QUESTION))
-        self._withdrawing = asyncio.get_running_loop().create_task(said)
-
-    # --- Playwright ---
-
-    async def new_context(self, **options: Json) -> PageAsker:
-        return self
-
-    async def new_page(self) -> PageAsker:
-        return self
-
-    async def new_cdp_session(self, page: Json) -> PageAsker:
-        return self
-
-    async def evaluate_handle(self, expression: str) -> PageAsker:
-        return self
-
-    def on(self, event: str, listener: Json) -> None: ...
-
-    async def send(self, method: str, params: Json = None) -> Json:
-        return {"frameTree": {"frame": {"id": "1", "securityOrigin": self.url}}}
-
-    async def add_init_script(self, script: str) -> None: ...
-
-    async def goto(self, url: str, **options: Json) -> None: ...
-
-    async def wait_for_load_state(self, state: str, timeout: float) -> None: ...
-
-    async def expose_binding(self, name: str, binding: Json) -> None:
-        self._post = binding
-
-    async def evaluate(self, expression: str, given: Json = None) -> Json:
-        if "script.forever" in expression:
-            await asyncio.Event().wait()
-        method = expression.partition("script.")[2].partition("(")[0]
-        if method == "call":
-            self.call = {"options": {"callId": given[0]}}
-            return await self._run()
-        value = self._results({}).get({"capabilities": "capabilities/list"}.get(method, method))
-        return "" if method == "ready" else [json.dumps({"value": value}), True]
-
-    async def _run(self) -> Json:
-        self._work = asyncio.get_running_loop().create_task(self._ask())
-        await asyncio.shield(self._work)
-        return [json.dumps({"value": self._done()}), True]
-
-    async def _ask(self) -> None:
-        said = {"method": self.method, "params": {**self.params, **self._named(self.call)}}
-        source = {"frame": self}
-        self.got.append(
-            {"result": await self._post(source, "ask", json.dumps(said), str(QUESTION))}
-        )
-        self.over.set()
-
-
 def _elicitation(question: Question) -> Json:
     """The parameters of an `elicitation/create` that asks this."""
     if question.link:
@@ -276,124 +132,6 @@ def _elicitation(question: Question) -> Json:
     required = [each.name for each in question.fields if each.required]
     schema = {**question.whole, "required": required}
     return {"mode": "form", "message": question.message, "requestedSchema": schema}
-
-
-class ToolsPage(PageAsker):
-    """A page whose WebMCP form waits for its person: the browser's protocol as `apps/webmcp` speaks
-    it, and what form.js reads and does. What it got is what it was sent with, or that it was reset.
-    """
-
-    target = "http://127.0.0.1:1/tools"
-    asks = (pairs.WEBMCP,)
-    _CALL = "invocation-1"
-
-    @classmethod
-    def asks_for(cls, pair: tuple[str, str]) -> bool:
-        """All but a lone box, which is a choice of two there: who takes the first is not told from
-        a program that always does. The codecs' table has it.
-        """
-        return super().asks_for(pair) and pair[1] != "a lone yes or no"
-
-    def __init__(self, rng: Random, question: Question) -> None:
-        super().__init__(rng, question)
-        self._words = question.message
-        self._form = next(
-            pairs.make_page_form(*controls)
-            for what, controls in pairs.PAGE_FORMS.items()
-            if pairs.QUESTIONS[pairs.WEBMCP, what]().fields == question.fields
-        )
-        self._held = json.loads(json.dumps({**self._form, "active": False}))
-        self._listeners: dict[str, list[Json]] = {}
-        self.frames = [self]
-
-    @contextmanager
-    def reachable(self) -> Iterator[None]:
-        async def discover(address: str, guard: Json) -> Manifest:
-            raise NoManifestError(f"{address} has none", address)
-
-        with super().reachable(), patch.object(browser, "discover", discover):
-            yield
-
-    def withdraw(self) -> None:
-        """The page takes its form away."""
-        self._held["active"] = False
-        self._respond("Canceled")
-
-    def on(self, event: str, listener: Json) -> None:
-        self._listeners.setdefault(event, []).append(listener)
-
-    async def goto(self, url: str, **options: Json) -> None:
-        schema = {"type": "object", "properties": {}}
-        tool = {**WORK, "frameId": "1", "backendNodeId": 1, "inputSchema": schema}
-        self._tell("WebMCP.toolsAdded", {"tools": [{**tool, "description": self._words}]})
-
-    async def title(self) -> str:
-        return "Simulated"
-
-    async def evaluate(self, expression: str, given: Json = None) -> Json:
-        return "modelContext" in expression
-
-    async def send(self, method: str, params: Json = None) -> Json:
-        given = params or {}
-        match method:
-            case "WebMCP.invokeTool":
-                self.call, self._held["active"] = given, True
-                return {"invocationId": self._CALL}
-            case "WebMCP.cancelInvocation":
-                self._respond("Canceled")
-            case "Page.createIsolatedWorld":
-                return {"executionContextId": 1}
-            case "Browser.getVersion":
-                return {"userAgent": "HeadlessChrome"}  # it has no window
-            case "Runtime.evaluate":
-                return {"result": {}}
-            case "DOM.resolveNode":
-                return {"object": {"objectId": "form"}}
-            case "Runtime.callFunctionOn":
-                work, value = (each["value"] for each in given["arguments"])
-                return {"result": {"value": self._do_work(work, value)}}
-        return await super().send(method, params)
-
-    def _do_work(self, work: str, given: Json) -> Json:
-        if work == "send":
-            if given != json.dumps(self._held):
-                return "changed"
-            self._get({each["name"]: _state(each) for each in self._held["controls"]})
-            self._respond("Completed", output={})
-            return "sent"
-        if work == "reset":
-            self._get("reset")
-        for place, state in given if work == "set" else ():
-            _set(self._held["controls"][place], state)
-        return json.dumps(self._held)
-
-    def _get(self, what: Json) -> None:
-        self.got.append({"result": {"form": what}})
-        self.over.set()
-
-    def _respond(self, status: str, **more: Json) -> None:
-        said = {"invocationId": self._CALL, "status": status, **more}
-        self._tell("WebMCP.toolResponded", said)
-
-    def _tell(self, event: str, said: Json) -> None:
-        for each in self._listeners.get(event, ()):
-            each(said)
-
-
-def _state(control: Json) -> Json:
-    if "options" in control:
-        return [each["value"] for each in control["options"] if each.get("selected")]
-    return control.get("checked", False) if control["type"] == "checkbox" else control.get("value")
-
-
-def _set(control: Json, state: Json) -> None:
-    if isinstance(state, bool):
-        control["checked"] = state
-    elif isinstance(state, list):
-        for each in control["options"]:
-            each["selected"] = each["value"] in state
-    else:
-        control["value"] = state
 
 
 class LegacyServer(Asker):
@@ -483,10 +221,7 @@ class Agent(Asker):
 
 
 ASKERS: dict[str, type[Asker]] = {
-    "ABP on a pipe": Asker,
-    "ABP over a WebSocket": SocketAsker,
-    "ABP page": PageAsker,
-    "WebMCP page": ToolsPage,
+    "ABP app": Asker,
     "MCP server, legacy": LegacyServer,
     "MCP server, modern": ModernServer,
     "ACP agent": Agent,

@@ -5,7 +5,6 @@ became of it on both sides.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from abp_bridge.settings import read_settings
 from .answering_sides import LATE, Calm, Place, Side, Sitter
 from .asking_sides import Asker
 from .virtual_loop import VirtualLoop
-from .world import SimulatedComposition
+from .world import SimulatedComposition, noting_bugs
 
 Json = Any
 
@@ -64,24 +63,10 @@ def play(
     accepts it as `meant`, declines, dismisses, never looks, is gone, or has it taken back.
     """
     session = Session()
-    logger = logging.getLogger("abp_bridge")
-    logger.addHandler(bugs := _Bugs(session.problems))
-    try:
-        sitter = Sitter(outcome, meant, file)
-        work = _Work(session, asker, question, side, sitter)
+    with noting_bugs(session.problems):
+        work = _Work(session, asker, question, side, Sitter(outcome, meant, file))
         anyio.run(work.run, backend_options={"loop_factory": VirtualLoop})
-    finally:
-        logger.removeHandler(bugs)
     return session
-
-
-class _Bugs(logging.Handler):
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(logging.ERROR)
-        self._problems = problems
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._problems.append(f"the bridge logs a bug: {record.getMessage()}")
 
 
 class _Work:

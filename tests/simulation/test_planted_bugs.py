@@ -131,12 +131,6 @@ def _invent_an_accept(question: Json, answer: Json) -> Json:
     return found if found["action"] != "cancel" else {"action": "accept", "content": content}
 
 
-def _cut_an_accept(question: Json, answer: Json) -> Json:
-    """The last field is left out."""
-    found: Json = _encode_answer(question, answer)
-    return {**found, "content": dict(list(found.get("content", {}).items())[:1])}
-
-
 async def _tear(self: ResultStore, *args: Json) -> Json:
     """What there was room for stays."""
     try:
@@ -151,30 +145,36 @@ def _plant(owner: object, name: str, bug: object) -> Callable[[], AbstractContex
     return lambda: patch.object(owner, name, bug)
 
 
-PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
-    "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer"),
-    "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers"),
-    "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave"),
-    "a race": (_plant(PendingCall, "wait_for_round", _race), "the person would have answered"),
+# what is wrong -> how it is planted, what the simulation says, a seed that shows it
+PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str, int]] = {
+    "a lost answer": (_plant(JsonRpcConnection, "respond", _lose_an_answer), "has no answer", 114),
+    "a doubled answer": (_plant(JsonRpcConnection, "_enqueue", _answer_twice), "has 2 answers", 90),
+    "a swapped answer": (_plant(JsonRpcConnection, "_dispatch", _swap_answers), "nobody gave", 77),
+    "a race": (_plant(PendingCall, "wait_for_round", _race), "the person would have answered", 46),
     "an uncounted loss": (
         _plant(JsonRpcConnection, "lost_notifications", lambda self, **replaced: {}),
         "counted as lost",
+        85,
     ),
     "a policy taken for a person": (
         _plant(router, "judge", lambda at: Verdict(AnsweredBy.PERSON, "reading-time")),
         "is a person's, and a policy gave it",
+        36,
     ),
     "a person taken for a policy": (
         _plant(router, "reading_time", lambda question, shortest: 12.0),
         "is a policy's, and a person gave it",
+        44,
     ),
     "a policy that confirms": (
         _plant(router, "needs_proof", lambda question, outcome, content: False),
         "no person confirmed it",
+        25,
     ),
     "a call without permission": (
         _plant(approval, "needs_approval", lambda capability, chosen: False),
         "no person allowed it",
+        15,
     ),
     "an error taken for an answer": (
         _plant(
@@ -183,92 +183,68 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str]] = {
             lambda self, variant, error: SurfaceResponse(Outcome.DECLINED, seconds=9.0),
         ),
         "nobody gave",
+        37,
     ),
     "a command taken for an answer": (
         _plant(v1, "decode_reply", _take_commands),
         "has an answer that nobody gave",
+        178,
     ),
     "labels that are mixed up": (
         _plant(opencode, "decode_answers", lambda question, body: {question.fields[0].name: "!"}),
         "the person would have answered",
+        60,
     ),
-    "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer"),
+    "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer", 214),
     "a server's lost answer": (
         _plant(ServerQuestions, "_send_answer", _lose_a_servers_answer),
         SERVERS + " has no answer",
+        19,
     ),
     "a server's doubled answer": (
         _plant(ServerQuestions, "_send_answer", _answer_a_server_twice),
         SERVERS + " has 2 answers",
+        47,
     ),
     "a race at a proxy": (
         _plant(ServerQuestions, "_handle", _race_at_a_proxy),
         SERVERS + " has no answer",
-    ),
-    "a race between eras": (
-        _plant(PendingCall, "wait_for_round", _race),
-        SERVERS + " the person would have answered",
+        19,
     ),
     "an uncounted loss at a proxy": (
         _plant(splice, "keep_lines", _drop_a_log),
         "a message does not come",
+        19,
     ),
     "an uncounted loss between eras": (
         _plant(ModernHost, "_on_server_notification", _drop_a_log_between_eras),
         "a message does not come",
+        67,
     ),
     "an accept that a proxy invents": (
         _plant(server_elicitation, "encode_answer", _invent_an_accept),
         SERVERS + " has an answer that nobody gave",
-    ),
-    "an accept that a proxy cuts": (
-        _plant(server_elicitation, "encode_answer", _cut_an_accept),
-        SERVERS + " has an answer that nobody gave",
+        47,
     ),
     "a result that a proxy changes": (
         _plant(byte_edit, "append_item", lambda line, *more: line.replace(b"is done", b"failed")),
         "a result is not the server's",
+        87,
     ),
-    "a torn file": (_plant(ResultStore, "save", _tear), "is torn"),
+    "a torn file": (_plant(ResultStore, "save", _tear), "is torn", 44),
     "a secret written down": (
         _plant(SecretAnswers, "without_secrets", lambda self, entry: entry.value),
         "a secret is in the recording",
+        17,
     ),
-}
-
-
-# Seeds that showed a bug when it was last looked for: they are tried first, to be quick.
-SHOWN = {
-    "a lost answer": 36,
-    "a doubled answer": 16,
-    "a swapped answer": 10,
-    "a race": 46,
-    "an uncounted loss": 52,
-    "a policy that confirms": 25,
-    "a command taken for an answer": 178,
-    "an error taken for an answer": 37,
-    "labels that are mixed up": 60,
-    "apps that a proxy forgets": 214,
-    "a server's lost answer": 19,
-    "a server's doubled answer": 19,
-    "a race at a proxy": 19,
-    "a race between eras": 59,
-    "an uncounted loss at a proxy": 19,
-    "an uncounted loss between eras": 59,
-    "an accept that a proxy invents": 23,
-    "an accept that a proxy cuts": 19,
-    "a result that a proxy changes": 23,
-    "a torn file": 8,
-    "a secret written down": 17,
 }
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(bug: str) -> None:
-    plant, words = PLANTED[bug]
+def test_planted_bug_is_found(bug: str) -> None:
+    plant, words, seed = PLANTED[bug]
     with plant():
-        seeds = [SHOWN.get(bug, 0), *range(ENOUGH)]
-        found = next((seed for seed in seeds if _shows(run(seed), words)), None)
+        found = next((each for each in (seed, *range(ENOUGH)) if _shows(run(each), words)), None)
     assert found is not None, f"{ENOUGH} seeds do not show {bug}"
     assert not _shows(run(found), words), f"seed {found} shows {bug} without it"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import resource
 import sys
@@ -49,7 +48,7 @@ from .person import POLICIES, Asked, Person, Policy
 from .servers import QUESTIONS, SERVED, Server
 from .virtual_loop import VirtualLoop, run_here
 from .wires import Pipe, ReadEnd, Weather
-from .world import Report, SimulatedComposition
+from .world import Report, SimulatedComposition, noting_bugs
 
 Json = Any
 
@@ -102,31 +101,17 @@ def test_one_seed_is_one_run() -> None:
     assert run(17) == run(17)
 
 
-def run(seed: int, kind: type[Host] | None = None) -> Report:
-    """Play the session of this seed, with a host of this `kind` where one is given."""
-    logger = logging.getLogger("abp_bridge")
+def run(seed: int) -> Report:
+    """Play the session of this seed."""
     with tempfile.TemporaryDirectory() as folder:
-        world = World(seed, Path(folder), kind)
-        logger.addHandler(bugs := _Bugs(world.report))
-        try:
-            anyio.run(world.run, backend_options={"loop_factory": VirtualLoop})
-            judge(world)
-        except Exception as problem:  # whatever it is, its seed is told
-            world.report.problems.append(f"the session breaks off: {problem!r}")
-        finally:
-            logger.removeHandler(bugs)
+        world = World(seed, Path(folder))
+        with noting_bugs(world.report.problems):
+            try:
+                anyio.run(world.run, backend_options={"loop_factory": VirtualLoop})
+                judge(world)
+            except Exception as problem:
+                world.report.problems.append(f"the session breaks off: {problem!r}")
     return world.report
-
-
-class _Bugs(logging.Handler):
-    """Whatever the product logs as an error is a problem of its session."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(logging.ERROR)
-        self._report = report
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._report.problems.append(f"the bridge logs a bug: {record.getMessage()}")
 
 
 def judge(world: World) -> None:
@@ -371,9 +356,8 @@ class Connections(asyncio.Queue[tuple[ReadEnd, Pipe]]):
 class World:
     """Everything of one session."""
 
-    def __init__(self, seed: int, folder: Path, kind: type[Host] | None = None) -> None:
+    def __init__(self, seed: int, folder: Path) -> None:
         rng = self.rng = Random(seed)
-        self._kind = kind
         self.report = Report(seed)
         self.folder = folder
         self.person = Person(rng, ignores=rng.choice([0.0, 0.1, 0.3]))
@@ -431,7 +415,6 @@ class World:
         kind = rng.choice(SERVED if self.report.seed % 4 == 3 else HOSTS)  # a quarter has a server
         if kind is AcpClient and self.report.seed % 2 == 0:
             kind = AcpChatClient
-        kind = self._kind or kind
         self.report.host = kind.__name__
         self.host = kind(rng, self.sitter, self.page, self.habits, to_host, from_host)
         if kind.has_chat:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +40,25 @@ class Report:
         """Count another session in."""
         for name in ("steps", "questions", "notices", "calls", "answers", "faults"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class _Bugs(logging.Handler):
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._problems.append(f"the bridge logs a bug: {record.getMessage()}")
+
+
+@contextmanager
+def noting_bugs(problems: list[str]) -> Iterator[None]:
+    """Add whatever the product logs as an error to `problems`."""
+    logging.getLogger("abp_bridge").addHandler(bugs := _Bugs(problems))
+    try:
+        yield
+    finally:
+        logging.getLogger("abp_bridge").removeHandler(bugs)
 
 
 class SimulatedComposition(Composition):
