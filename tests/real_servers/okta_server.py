@@ -5,7 +5,10 @@ from loguru import logger
 logger.remove()
 
 from mcp.server.fastmcp import Context, FastMCP  # noqa: E402
-from okta_mcp_server.utils.elicitation import DeactivateConfirmation, elicit_or_fallback  # noqa: E402
+from okta_mcp_server.utils.elicitation import (  # noqa: E402
+    DeactivateConfirmation,
+    elicit_or_fallback,
+)
 
 server = FastMCP("okta helper")
 
