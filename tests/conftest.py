@@ -29,7 +29,7 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=25,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
