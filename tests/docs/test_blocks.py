@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import anyio
 import pytest
 import yaml
 from support.http_server import Reply, Request, serving
@@ -292,7 +293,13 @@ def check_json(block: Block) -> None:
 
 
 def check_python(block: Block) -> None:
-    run(sys.executable, "-c", block.text)
+    if "def test_" not in block.text:
+        run(sys.executable, "-c", block.text)
+        return
+    names: dict[str, Any] = {}
+    exec(compile(block.text, str(block), "exec"), names)
+    for name in [each for each in names if each.startswith("test_")]:
+        anyio.run(names[name])
 
 
 def check_html(block: Block) -> None:
