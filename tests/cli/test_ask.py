@@ -1,6 +1,4 @@
-"""`abp-bridge ask` through its public door: each method on the terminal, the page and written
-answers, and a stream of requests on its pipes.
-"""
+"""`abp-bridge ask`: each method, from a file, at the terminal, on the page and in a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from typing import Any, Self
 
 import pytest
 from support.browser import Browser
-from support.harness import PATIENCE, environment
+from support.harness import PATIENCE, environment, run
 from support.terminal import CTRL_C, DOWN, ENTER, ESCAPE, Screen, Tty
 
 Json = Any
@@ -29,27 +27,18 @@ ASK = [sys.executable, "-m", "abp_bridge", "ask"]
 KEY = "planted-key-7f3a"
 
 
-def ask(*words: str, stdin: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
-    """Run to the end, with no terminal anywhere."""
-    given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-    return subprocess.run(
-        [*ASK, *words],
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-        start_new_session=True,
-        env=environment(**env),
-        **given,
-    )
+def ask(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return run("ask", *words, stdin=stdin)
 
 
-def written(folder: Path, *entries: Json) -> str:
+def answer(folder: Path, *entries: Json) -> list[str]:
+    """The options that answer from a file with these entries."""
     path = folder / "answers.json"
     path.write_text(json.dumps(entries))
-    return str(path)
+    return ["--on", "mock", "--answers", str(path)]
 
 
-# --- on written answers ---------------------------------------------------------------------------
+# --- one question, answered from a file -----------------------------------------------------------
 
 METHODS: list[tuple[list[str], Json, Json]] = [
     (["elicitation/input", '{"prompt": "Name?"}'], "Ada", {"value": "Ada"}),
@@ -70,154 +59,78 @@ METHODS: list[tuple[list[str], Json, Json]] = [
 @pytest.mark.parametrize(
     ("words", "entry", "data"), METHODS, ids=[" ".join(row[0]) for row in METHODS]
 )
-def test_every_method_is_answered_from_a_file(
+def test_ask_answers_each_method_from_a_file(
     tmp_path: Path, words: list[str], entry: Json, data: Json
 ) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    ended = ask(*words, "--on", "mock", "--answers", written(tmp_path, entry))
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    ended = ask(*words, *answer(tmp_path, entry))
+    assert (ended.returncode, ended.stderr) == (0, "")
     response = json.loads(ended.stdout)
     assert response["data"] == data
     assert response["metadata"]["answeredBy"] == "script"
 
 
-TINT = {
-    "type": "object",
-    "properties": {"tint": {"$ref": "#/$defs/tint"}},
-    "$defs": {"tint": {"enum": ["red", "green"]}},
-}
+@pytest.mark.process
+def test_ask_reads_answers_from_stdin_and_ignores_the_surface_order_of_a_session() -> None:
+    words = ["confirm", "Go on?", "--on", "mock", "--answers", "/dev/stdin"]
+    ended = run("ask", *words, stdin="[true]", ABP_ASK_ON="page")
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_what_a_reference_stands_for_is_asked_and_checked(tmp_path: Path) -> None:
-    request = ["input", json.dumps({"prompt": "Tint?", "schema": TINT}), "--on", "mock"]
-    answers = written(tmp_path, {"content": {"tint": "mud"}})
-    response = json.loads(ask(*request, "--answers", answers).stdout)
-    assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
-    assert 'tint must be one of "red", "green"' in response["error"]["message"]
-
-    answers = written(tmp_path, {"content": {"tint": "green"}})
-    response = json.loads(ask(*request, "--answers", answers).stdout)
-    assert response["data"] == {"value": {"tint": "green"}}
-    assert "unchecked" not in response["metadata"]
-
-
-def test_a_schema_that_leads_back_to_itself_is_refused_with_its_reason(tmp_path: Path) -> None:
+def test_ask_rejects_a_recursive_schema_with_its_reason(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
     request = ["input", json.dumps({"prompt": "Tree?", "schema": schema})]
-    ended = ask(*request, "--on", "mock", "--answers", written(tmp_path, "decline"))
-    assert b"the schema's reference '#' leads back to itself" in ended.stdout + ended.stderr
+    ended = ask(*request, *answer(tmp_path, "decline"))
+    assert "the schema's reference '#' leads back to itself" in ended.stdout + ended.stderr
 
 
-def test_a_request_in_a_file_is_asked_with_its_own_time(tmp_path: Path) -> None:
-    (tmp_path / "request.json").write_text(
-        json.dumps(
-            {"method": "elicitation/confirm", "params": {"message": "Go on?"}, "timeout": 150}
-        )
-    )
-    ended = ask(
-        str(tmp_path / "request.json"),
-        "--on",
-        "mock",
-        "--answers",
-        written(tmp_path, {"action": "silence"}),
-    )
+def test_ask_uses_the_timeout_of_a_request_in_a_file(tmp_path: Path) -> None:
+    request = {"method": "elicitation/confirm", "params": {"message": "Go on?"}, "timeout": 50}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    ended = ask(str(tmp_path / "request.json"), *answer(tmp_path, {"action": "silence"}))
     assert (ended.returncode, json.loads(ended.stdout)["error"]["code"]) == (1, "TIMEOUT")
 
 
-def test_the_time_of_the_command_line_is_for_requests_that_name_none(tmp_path: Path) -> None:
-    ended = ask(
-        "confirm",
-        "Go on?",
-        "--timeout",
-        "0.2",
-        "--on",
-        "mock",
-        "--answers",
-        written(tmp_path, {"action": "silence"}),
-    )
-    assert json.loads(ended.stdout)["error"]["message"] == "nobody answered within 0.2 s"
+def test_ask_uses_the_timeout_option_for_a_request_without_one(tmp_path: Path) -> None:
+    ended = ask("confirm", "Go on?", "--timeout", "0.05", *answer(tmp_path, {"action": "silence"}))
+    assert json.loads(ended.stdout)["error"]["message"] == "nobody answered within 0.05 s"
 
 
-@pytest.mark.parametrize(
-    ("entry", "code"),
-    [("decline", 1), ("cancel", 1), ({"match": "other", "value": 1}, 1), (False, 0)],
-)
-def test_only_an_answer_is_a_success(tmp_path: Path, entry: Json, code: int) -> None:
-    assert (
-        ask("confirm", "Go on?", "--on", "mock", "--answers", written(tmp_path, entry)).returncode
-        == code
-    )
-
-
-def test_a_named_file_is_read_when_its_folder_is_granted_and_leave_is_given(tmp_path: Path) -> None:
+def test_ask_reads_a_named_file_only_inside_a_granted_root(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    request = [
-        "resource",
-        json.dumps({"prompt": "Notes?", "uri": str(tmp_path / "notes.txt")}),
-        "--on",
-        "mock",
-    ]
-    answers = ["--answers", written(tmp_path, {"match": "May it read", "value": True})]
-    assert (
-        json.loads(ask(*request, "--root", str(tmp_path), *answers).stdout)["data"]["content"]
-        == "hello"
-    )
-    assert json.loads(ask(*request, *answers).stdout)["error"]["code"] == "NOT_SUPPORTED"
+    named = json.dumps({"prompt": "Notes?", "uri": str(tmp_path / "notes.txt")})
+    words = ["resource", named, *answer(tmp_path, {"match": "May it read", "value": True})]
+    granted = json.loads(ask(*words, "--root", str(tmp_path)).stdout)
+    assert granted["data"]["content"] == "hello"
+    assert json.loads(ask(*words).stdout)["error"]["code"] == "NOT_SUPPORTED"
 
 
-# --- what is no question --------------------------------------------------------------------------
+# --- wrong command lines --------------------------------------------------------------------------
 
 USAGE: list[tuple[list[str], str]] = [
     ([], "name what is asked: abp-bridge ask"),
     (
         ["frob"],
-        (
-            "'frob' is neither a method (input, preference, confirm, select, resource, sampling)"
-            " nor a file that can be read"
-        ),
+        "'frob' is neither a method (input, preference, confirm, select, resource, sampling)"
+        " nor a file that can be read",
     ),
-    (["frob", "Go on?"], "'frob' is no method of ABP"),
     (["elicitation/choose", "Which?"], "is no method of ABP (is select meant?)"),
+    (["confrim"], "nor a file that can be read: No such file or directory (is confirm meant?)"),
+    (["confrim", "x"], "'confrim' is no method of ABP (is confirm meant?)"),
     (['{"prompt": "x"}'], "the method comes first, as in: abp-bridge ask input '{"),
     (["confirm", "{nope"], "the params: not JSON"),
     (["confirm"], 'give the message too, abp-bridge ask confirm "Go on?"'),
-    (["confirm", "{}"], 'give the message too, abp-bridge ask confirm "Go on?"'),
     (["confirm", '{"destructive": true}'], "says nothing to whoever is asked"),
-    (["confirm", ""], "says nothing to whoever is asked"),
-    (["elicitation/input"], 'abp-bridge ask elicitation/input "Your name?"'),
     (["select"], 'abp-bridge ask select "Which season?" spring autumn'),
-    (["sampling"], 'abp-bridge ask sampling "Sum this up"'),
+    (["select", "Which?"], "elicitation/select needs a list of at least one option"),
     (["confirm", "{}", "more"], "after the params as JSON nothing else is expected"),
     (["confirm", "Go", "on?"], "is the message in quotes?"),
     (["confirm", "x", "--on", "mock"], "--on mock needs --answers FILE"),
     (["confirm", "x", "--on", "phone"], "invalid choice: 'phone'"),
     (["confirm", "x", "--timeout", "soon"], "must be a number of seconds, or have a unit"),
-    (["confirm", "x", "--root", "/nonexistent"], "--root '/nonexistent' is no folder"),
     (["/etc/hostname"], "not JSON"),
     (["confirm", '{"mesage": "Go on?"}'], "the params have 'mesage', which is nothing; 'message'"),
-    (["confirm", '{"message": "x", "destructve": true}'], "'destructive' is"),
     (["confirm", "x", "--as", "Abp-Bridge (secure)"], "abp-bridge cannot be who asks"),
-    (["confirm", "x", "--onn", "page"], "--onn is no option (is --on meant?)"),
-    (["select", "Which?"], "elicitation/select needs a list of at least one option"),
-    (["confrim"], "nor a file that can be read: No such file or directory (is confirm meant?)"),
-    (["confrim", "x"], "'confrim' is no method of ABP (is confirm meant?)"),
-    (
-        ["sampling", '{"tsak": "x"}'],
-        "sampling says nothing to whoever is asked, and 'tsak' is noth",
-    ),
-    (
-        ["preference", '{"message": "x", "defualt": 1}'],
-        "the params have 'defualt', which is nothing",
-    ),
-    (["resource", '{"promt": "x"}'], "'prompt' is"),
-    (
-        ["select", '{"message": "x", "options": [{"value": "a", "lable": "b"}]}'],
-        "an option has 'lable', which is nothing; 'label' is",
-    ),
-    (
-        ["input", '{"schema": {"items": {"properties": {"a": {"minLenght": 2}}}}}'],
-        "the schema has 'minLenght', which is nothing; 'minLength' is",
-    ),
     (["-", "--exit-code"], "--exit-code is for one question"),
     (["-", "x"], "'ask -' takes its requests from stdin"),
 ]
@@ -226,11 +139,21 @@ USAGE: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(
     ("words", "said"), USAGE, ids=[" ".join(row[0]) or "nothing" for row in USAGE]
 )
-def test_what_is_no_question_says_what_would_be_one(words: list[str], said: str) -> None:
+def test_ask_answers_a_wrong_command_line_with_the_right_one(words: list[str], said: str) -> None:
     ended = ask(*words)
-    assert (ended.returncode, ended.stdout) == (2, b"")
-    assert said in ended.stderr.decode()
-    assert b"Traceback" not in ended.stderr
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_ask_help_has_examples_and_exit_codes() -> None:
+    helped = ask("--help").stdout
+    assert 'abp-bridge ask select "Which season?" spring summer autumn' in helped
+    assert "./program | abp-bridge ask -" in helped
+    assert "Exit code:\n  0  it was answered" in helped
+
+
+# --- exit codes -----------------------------------------------------------------------------------
 
 
 def boolean(**more: Json) -> str:
@@ -243,27 +166,33 @@ FORM: Json = {
     "required": ["deploy"],
 }
 ONE_OF_TWO: Json = {**FORM, "properties": {**FORM["properties"], "test": {"type": "boolean"}}}
-NOES: dict[str, tuple[list[str], Json, int]] = {
-    "a yes or no": (["input", boolean()], False, 3),
-    "its yes": (["input", boolean()], True, 0),
-    "a form of one": (["input", boolean(schema=FORM)], {"content": {"deploy": False}}, 3),
-    "yes in a form of one": (["input", boolean(schema=FORM)], {"content": {"deploy": True}}, 0),
-    "one no of several": (["input", boolean(schema=ONE_OF_TWO)], {"content": {"deploy": False}}, 0),
-    "a preference": (["preference", boolean()], False, 3),
-    "its default, declined": (["preference", boolean(default=True)], "decline", 3),
-    "no number": (["preference", "How many?", "1"], "0", 0),
+# (what is asked, the answer, the exit code without --exit-code and with it)
+EXITS: dict[str, tuple[list[str], Json, int, int]] = {
+    "yes": (["confirm", "Deploy?"], True, 0, 0),
+    "no": (["confirm", "Deploy?"], False, 0, 3),
+    "declined": (["confirm", "Deploy?"], "decline", 1, 3),
+    "cancelled": (["confirm", "Deploy?"], "cancel", 1, 1),
+    "unanswered": (["confirm", "Deploy?"], {"match": "other", "value": 1}, 1, 1),
+    "boolean input": (["input", boolean()], False, 0, 3),
+    "form of one boolean": (["input", boolean(schema=FORM)], {"content": {"deploy": False}}, 0, 3),
+    "form of two": (["input", boolean(schema=ONE_OF_TWO)], {"content": {"deploy": False}}, 0, 0),
+    "boolean preference": (["preference", boolean()], False, 0, 3),
+    "default of a declined preference": (["preference", boolean(default=True)], "decline", 0, 3),
+    "number": (["preference", "How many?", "1"], "0", 0, 0),
 }
 
 
-@pytest.mark.parametrize("what", NOES)
-def test_every_yes_or_no_says_no_by_its_exit_code(what: str, tmp_path: Path) -> None:
-    words, entry, code = NOES[what]
-    ended = ask(*words, "--exit-code", "--on", "mock", "--answers", written(tmp_path, entry))
-    assert ended.returncode == code, ended.stdout
-    assert json.loads(ended.stdout)["success"]
+@pytest.mark.parametrize("case", EXITS)
+def test_ask_exit_code_says_no_only_if_wanted(case: str, tmp_path: Path) -> None:
+    words, entry, plain, wanted = EXITS[case]
+    words = [*words, *answer(tmp_path, entry)]
+    ended = ask(*words)
+    assert (ended.returncode, json.loads(ended.stdout)["success"]) == (plain, plain == 0)
+    assert ask(*words, "--exit-code").returncode == wanted
 
 
-def test_a_no_that_is_shown_as_dots_is_a_no() -> None:
+@pytest.mark.terminal
+def test_ask_exit_code_is_no_for_a_sensitive_confirm() -> None:
     asked = json.dumps({"message": "Is it yours?", "sensitive": True})
     with Screen([*ASK, "--exit-code", "confirm", asked], environment(TERM="dumb")) as screen:
         screen.until("Number: ")
@@ -272,64 +201,39 @@ def test_a_no_that_is_shown_as_dots_is_a_no() -> None:
         assert screen.end() == 3
 
 
-ENDS = {"yes": (True, 0), "no": (False, 3), "declined": ("decline", 3), "cancelled": ("cancel", 1)}
+# --- at the terminal ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_an_exit_code_says_no_where_that_is_wanted(end: str, tmp_path: Path) -> None:
-    entry, code = ENDS[end]
-    (tmp_path / "answers.json").write_text(json.dumps([entry]))
-    words = ["confirm", "Deploy?", "--on", "mock", "--answers", str(tmp_path / "answers.json")]
-    assert ask(*words, "--exit-code").returncode == code
-    assert json.loads(ask(*words).stdout)["success"] is (entry in (True, False))
-
-
-def test_help_teaches_by_examples() -> None:
-    helped = ask("--help").stdout.decode()
-    for line in (
-        'abp-bridge ask select "Which season?" spring summer autumn',
-        "./program | abp-bridge ask -",
-        "Exit code:\n  0  it was answered",
-    ):
-        assert line in helped
-
-
-def test_no_terminal_is_said_with_what_to_do() -> None:
+@pytest.mark.process
+def test_ask_without_a_terminal_says_what_to_do() -> None:
     ended = ask("confirm", "Go on?", "--on", "terminal")
     assert ended.returncode == 1
     why = json.loads(ended.stdout)["error"]["message"]
     assert "cannot be opened" in why
     assert "page: not set up (--on page)" in why
-    assert b"to be asked: --on page: you are asked" in ended.stderr
-    told = f"{why} {ended.stderr.decode()}"
-    assert not re.search(r"--page open|--questions-api", told), "it has no such options"
+    assert "to be asked: --on page: you are asked" in ended.stderr
+    assert not re.search(r"--page open|--questions-api", why + ended.stderr), "no options of ask"
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/nonexistent", "."])
-def test_what_is_no_terminal_is_said_with_what_to_do(device: str) -> None:
+def test_ask_rejects_a_device_that_is_not_a_terminal(device: str) -> None:
     ended = ask("confirm", "Go on?", "--on", "terminal", "--tty", device)
     assert ended.returncode == 1
-    assert (
-        "Type 'tty' in the terminal to use: it prints the name to give"
-        in json.loads(ended.stdout)["error"]["message"]
-    )
+    why = json.loads(ended.stdout)["error"]["message"]
+    assert "Type 'tty' in the terminal to use: it prints the name to give" in why
 
 
-# --- on the terminal ------------------------------------------------------------------------------
-
-HERE: list[tuple[list[str], str, list[str], Json]] = [
+AT_TERMINAL: list[tuple[list[str], str, list[str], Json]] = [
     (["input", "Name?"], "Answer:", ["Ada", ENTER], {"value": "Ada"}),
-    (["preference", "Seat?", "aisle"], "Answer:", [ENTER], {"value": "aisle"}),
-    (["confirm", "Go on?"], "Decline", [ENTER], {"confirmed": True}),
     (["select", "Season?", "spring", "summer"], "Decline", [DOWN, ENTER], {"selected": "summer"}),
-    (["resource", "Host?"], "File:", ["/etc/hostname", ENTER], None),
 ]
 
 
-@pytest.mark.parametrize(("words", "last", "keys", "data"), HERE, ids=[row[0][0] for row in HERE])
-def test_a_person_at_the_terminal_is_asked(
-    words: list[str], last: str, keys: list[str], data: Json
-) -> None:
+@pytest.mark.terminal
+@pytest.mark.parametrize(
+    ("words", "last", "keys", "data"), AT_TERMINAL, ids=[row[0][0] for row in AT_TERMINAL]
+)
+def test_ask_asks_at_the_terminal(words: list[str], last: str, keys: list[str], data: Json) -> None:
     with Screen([*ASK, *words], environment(TERM="xterm-256color")) as screen:
         screen.until("● this command asks")
         screen.until(last)
@@ -338,83 +242,33 @@ def test_a_person_at_the_terminal_is_asked(
         assert screen.end() == 0
         assert screen.restored
     response = json.loads("{" + screen.shown[screen._seen :])
-    assert data is None or response["data"] == data
+    assert response["data"] == data
     assert response["metadata"]["answeredBy"] == "person"
 
 
-LIMITED: dict[str, Json] = {
-    "A whole number, at least 1, at most 9": {"type": "integer", "minimum": 1, "maximum": 9},
-    "A number, more than 0, a multiple of 0.5": {
-        "type": "number",
-        "exclusiveMinimum": 0,
-        "multipleOf": 0.5,
-    },
-    "At least 2 characters, at most 4 characters, must match ^[A-Z]+$": {
-        "type": "string",
-        "minLength": 2,
-        "maxLength": 4,
-        "pattern": "^[A-Z]+$",
-    },
-    "A date (YYYY-MM-DD)": {"type": "string", "format": "date"},
-    "Choose at least 1, at most 2": {
-        "type": "array",
-        "items": {"enum": ["a", "b", "c"]},
-        "minItems": 1,
-        "maxItems": 2,
-    },
-    'JSON that fits {"type": "object"': {
-        "type": "object",
-        "properties": {"deep": {"type": "object", "properties": {"x": {"type": "string"}}}},
-    },
-}
-
-
-@pytest.mark.parametrize("words", LIMITED)
+@pytest.mark.terminal
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_what_an_answer_has_to_be_is_said_before_it_is_asked_for(words: str, term: str) -> None:
-    params = json.dumps({"message": "What?", "schema": LIMITED[words]})
+def test_ask_shows_the_limits_before_the_prompt(term: str) -> None:
+    schema = {"type": "integer", "minimum": 1, "maximum": 9}
+    params = json.dumps({"message": "What?", "schema": schema})
     with Screen([*ASK, "input", params], environment(TERM=term)) as screen:
-        screen.until(words)
+        screen.until("A whole number, at least 1, at most 9")
         screen.until("cancels")
 
 
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_each_field_of_several_is_named_before_its_options(term: str) -> None:
-    fields: Json = {"name": {"type": "string"}, "seat": {"enum": ["aisle", "window"]}}
-    schema = {"type": "object", "properties": fields}
-    params = json.dumps({"message": "Your trip", "schema": schema})
-    with Screen([*ASK, "input", params], environment(TERM=term)) as screen:
-        screen.until("name:")
-        screen.press("Ada", ENTER)
-        screen.until("name: Ada")
-        assert "seat" in screen.until("aisle")
-
-
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_a_title_that_the_question_has_said_is_not_said_again(term: str) -> None:
-    params = json.dumps(
-        {"message": "Your name?", "schema": {"type": "string", "title": "Your name"}}
-    )
-    with Screen([*ASK, "input", params], environment(TERM=term)) as screen:
-        screen.until("cancels")
-        screen.until("Answer:")
-        screen.press("Ada", ENTER)
-        assert screen.end() == 0
-    assert screen.shown.count("Your name") == 1
-
-
-def test_who_asks_can_be_named() -> None:
-    with Screen(
-        [*ASK, "--as", "deploy.sh", "confirm", "Go on?"], environment(TERM="xterm-256color")
-    ) as screen:
+@pytest.mark.terminal
+def test_ask_shows_the_name_of_the_requester() -> None:
+    words = ["--as", "deploy.sh", "confirm", "Go on?"]
+    with Screen([*ASK, *words], environment(TERM="xterm-256color")) as screen:
         screen.until("● deploy.sh asks")
         screen.until("Decline")
         screen.press(ESCAPE)
         assert screen.end() == 1
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_quietly_and_leaves_the_terminal_as_it_was(number: signal.Signals) -> None:
+def test_ask_restores_the_terminal_after_a_signal(number: signal.Signals) -> None:
     with Screen([*ASK, "confirm", "Go on?"], environment(TERM="xterm-256color")) as screen:
         screen.until("Decline")
         screen.process.send_signal(number)
@@ -424,10 +278,11 @@ def test_a_signal_ends_it_quietly_and_leaves_the_terminal_as_it_was(number: sign
     assert '"success"' not in screen.shown
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize(
     "script", ['"$@"', '"$@" < /dev/null 2>&1 > /dev/null | cat'], ids=["streams", "/dev/tty"]
 )
-def test_who_waits_for_another_program_at_the_terminal_says_so(script: str) -> None:
+def test_ask_waits_for_another_program_at_the_terminal(script: str) -> None:
     command = ["sh", "-c", script, "sh", *ASK, "input", "Name?"]
     with Screen(command, environment(TERM="xterm-256color")) as screen:
         with open(screen.name, "rb") as other:
@@ -439,18 +294,20 @@ def test_who_waits_for_another_program_at_the_terminal_says_so(script: str) -> N
         assert screen.end() == 0
 
 
-def test_who_waits_for_another_program_at_the_terminal_can_leave() -> None:
+@pytest.mark.terminal
+def test_ask_that_waits_for_the_terminal_ends_on_ctrl_c() -> None:
     with Screen([*ASK, "confirm", "Go on?"], environment(TERM="xterm-256color")) as screen:
         with open(screen.name, "rb") as other:
             fcntl.flock(other, fcntl.LOCK_EX)
             screen.until("has its answer at the same terminal")
             screen.press(CTRL_C)
             assert screen.end() == 128 + signal.SIGINT
-        with open(screen.name, "rb") as free:  # nobody is left who waits for it
+        with open(screen.name, "rb") as free:  # nothing waits for it any more
             fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_signal_leaves_a_terminal_of_anothers_as_it_was() -> None:
+@pytest.mark.terminal
+def test_ask_restores_a_named_terminal_after_a_signal() -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     with Asking("confirm", "Go on?", "--on", "terminal", "--tty", os.ttyname(theirs)) as asking:
@@ -467,7 +324,8 @@ def test_a_signal_leaves_a_terminal_of_anothers_as_it_was() -> None:
         os.close(fd)
 
 
-def test_a_secret_is_in_the_response_and_nowhere_else(tmp_path: Path) -> None:
+@pytest.mark.terminal
+def test_ask_writes_a_secret_to_the_response_only(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ["sh", "-c", f'exec "$@" </dev/null >{out}', "sh", *ASK, "input", "Your API key?"]
     with Screen(command, environment(TERM="xterm-256color")) as screen:
@@ -478,40 +336,31 @@ def test_a_secret_is_in_the_response_and_nowhere_else(tmp_path: Path) -> None:
     assert KEY not in screen.shown
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize(("more", "shown"), [([], False), (["--show"], True)])
-def test_a_secret_is_not_printed_on_a_terminal_unless_asked_for(
-    more: list[str], shown: bool
+def test_ask_prints_a_secret_to_a_terminal_only_if_wanted(
+    more: list[str], shown: bool, tmp_path: Path
 ) -> None:
-    with Screen([*ASK, "input", "Your API key?", *more], environment(TERM="dumb")) as screen:
-        screen.until("Answer:")
-        screen.press(KEY, ENTER)
-        assert screen.end() == 0
-    assert '"success": true' in screen.shown
-    assert (KEY in screen.shown) is shown
-    assert ('"value": "••••••"' in screen.shown) is not shown
-    assert ("--show prints it" in screen.shown) is not shown
-
-
-def test_in_a_form_only_the_secret_is_dots_on_a_terminal(tmp_path: Path) -> None:
     fields = {"user": {"type": "string"}, "db_pass": {"type": "string"}}
     params = json.dumps({"prompt": "Log in", "schema": {"type": "object", "properties": fields}})
-    answers = written(tmp_path, {"content": {"user": "ada", "db_pass": KEY}})
-    command = [*ASK, "input", params, "--on", "mock", "--answers", answers]
-    with Screen(command, environment()) as screen:
+    answers = answer(tmp_path, {"content": {"user": "ada", "db_pass": KEY}})
+    with Screen([*ASK, "input", params, *answers, *more], environment()) as screen:
         assert screen.end() == 0, screen.shown
     assert '"ada"' in screen.shown
-    assert KEY not in screen.shown
+    assert (KEY in screen.shown) is shown
+    assert ('"db_pass": "••••••"' in screen.shown) is not shown
+    assert ("--show prints it" in screen.shown) is not shown
 
 
 # --- on the page ----------------------------------------------------------------------------------
 
 
 class Asking:
-    """A running `ask`, on pipes; what asks on the page has a terminal for its stderr, or no link
-    would stand there.
+    """A running `ask` on pipes. Its stderr is a terminal if it asks on the page, as it shows a link
+    nowhere else.
     """
 
-    def __init__(self, *words: str, stderr: int | None = None, **env: str) -> None:
+    def __init__(self, *words: str, stderr: int | None = None) -> None:
         pipe = subprocess.PIPE
         ours, theirs = pty.openpty() if "page" in words and stderr is None else (-1, stderr)
         self.process = subprocess.Popen(
@@ -520,21 +369,17 @@ class Asking:
             stdout=pipe,
             stderr=pipe if theirs is None else theirs,
             start_new_session=True,
-            env=environment(**env),
+            env=environment(),
         )
         stderr_file = self.process.stderr
         if ours >= 0 and theirs is not None:
             os.close(theirs)
-            # The block of this class closes it.
             stderr_file = open(ours, "rb", buffering=0)  # noqa: SIM115
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         assert stderr_file is not None
-        self.stdin, self.stdout, self.stderr = (
-            self.process.stdin,
-            self.process.stdout,
-            stderr_file,
-        )
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.stderr = stderr_file
 
     def __enter__(self) -> Self:
         return self
@@ -549,9 +394,8 @@ class Asking:
     def link(self) -> tuple[str, str]:
         """The next link on stderr, and who asks."""
         line = self.stderr.readline().decode()
-        said = re.search(
-            r"abp-bridge: (.*) asks\. Answer at (http://127\.0\.0\.1:\d+/open/\S+)", line
-        )
+        pattern = r"abp-bridge: (.*) asks\. Answer at (http://127\.0\.0\.1:\d+/open/\S+)"
+        said = re.search(pattern, line)
         assert said is not None, line
         return said[2], said[1]
 
@@ -577,35 +421,22 @@ class Asking:
         return self.process.wait(PATIENCE)
 
 
-THERE: list[tuple[list[str], dict[str, str], Json]] = [
-    (["input", "Name?"], {"field-0": "Ada"}, {"value": "Ada"}),
-    (["preference", "Seat?", "aisle"], {"field-0": "window"}, {"value": "window"}),
-    (["confirm", "Go on?"], {"action": "yes"}, {"confirmed": True}),
-    (
-        ["select", "Season?", "spring", "summer"],
-        {"field-0": "1"},
-        {"selected": "summer"},
-    ),  # the second
-]
-
-
-@pytest.mark.parametrize(("words", "filled", "data"), THERE, ids=[row[0][0] for row in THERE])
-def test_a_person_on_the_page_is_asked_at_the_printed_address(
-    words: list[str], filled: dict[str, str], data: Json
-) -> None:
-    with Asking(*words, "--on", "page") as asking:
+@pytest.mark.terminal
+def test_ask_asks_on_the_page_at_the_printed_address() -> None:
+    with Asking("select", "Season?", "spring", "summer", "--on", "page") as asking:
         url, who = asking.link()
         assert who == "this command"
         browser = Browser()
-        assert words[1] in browser.open(url)
-        browser.send(**filled)
-        assert asking.read()["data"] == data
+        assert "Season?" in browser.open(url)
+        browser.send(**{"field-0": "1"})  # the second
+        assert asking.read()["data"] == {"selected": "summer"}
         assert asking.process.wait(PATIENCE) == 0
 
 
-def test_who_reads_stderr_of_a_command_is_given_no_link() -> None:
+@pytest.mark.terminal
+def test_ask_shows_a_program_that_reads_stderr_no_link() -> None:
     """A model that runs `ask` reads its stderr: the address there asks for a code, which is shown
-    at the terminal that the person named.
+    at the terminal that the user named.
     """
     words = ["input", "Name?", "--on", "page", "--tty"]
     with Tty() as terminal, Asking(*words, terminal.name, stderr=subprocess.PIPE) as asking:
@@ -620,15 +451,17 @@ def test_who_reads_stderr_of_a_command_is_given_no_link() -> None:
         assert asking.read()["data"] == {"value": "Ada"}
 
 
-def test_who_can_be_shown_no_link_is_not_asked_on_the_page() -> None:
+@pytest.mark.network
+def test_ask_on_the_page_fails_if_it_can_show_no_link() -> None:
     ended = ask("input", "Name?", "--on", "page")
     response = json.loads(ended.stdout)
     assert (ended.returncode, response["error"]["code"]) == (1, "NOT_SUPPORTED")
     assert "Run it at a terminal, or name one (--tty DEVICE)" in response["error"]["message"]
-    assert b"/open/" not in ended.stderr
+    assert "/open/" not in ended.stderr
 
 
-def test_a_file_is_given_on_the_page() -> None:
+@pytest.mark.terminal
+def test_ask_takes_a_file_on_the_page() -> None:
     with Asking("resource", "A photo, please", "image/*", "--on", "page") as asking:
         browser = Browser()
         browser.open(asking.link()[0])
@@ -639,14 +472,13 @@ def test_a_file_is_given_on_the_page() -> None:
             "encoding": "base64",
             "filename": "photo.png",
         }
-        assert asking.process.wait(PATIENCE) == 0
 
 
-def test_a_model_cannot_be_asked_on_the_page() -> None:
+def test_ask_cannot_ask_a_model_on_the_page() -> None:
     ended = ask("sampling", "A poem", "--on", "page")
     response = json.loads(ended.stdout)
     assert (ended.returncode, response["error"]["code"]) == (1, "NOT_SUPPORTED")
-    assert b"nobody was asked; to be asked: --sampling MODEL" in ended.stderr
+    assert "nobody was asked; to be asked: --sampling MODEL" in ended.stderr
     assert "a page asks the person, not a model" in response["error"]["message"]
 
 
@@ -654,15 +486,27 @@ def test_a_model_cannot_be_asked_on_the_page() -> None:
 
 
 def confirm(id: Json, message: str, **more: Json) -> Json:
-    return {
-        "jsonrpc": "2.0",
-        "id": id,
-        "method": "elicitation/confirm",
-        "params": {"message": message, **more},
-    }
+    params = {"message": message, **more}
+    return {"jsonrpc": "2.0", "id": id, "method": "elicitation/confirm", "params": params}
 
 
-def test_several_are_open_at_once_and_answered_in_any_order() -> None:
+def stream(options: list[str], *messages: Json) -> subprocess.CompletedProcess[str]:
+    """Run `ask -` on these messages, or lines."""
+    lines = [each if isinstance(each, str) else json.dumps(each) for each in messages]
+    return ask("-", *options, stdin="".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture
+def always(tmp_path: Path) -> list[str]:
+    return answer(
+        tmp_path,
+        {"match": "slow", "value": True, "delay": 100, "times": "always"},
+        {"method": "confirm", "value": True, "times": "always"},
+    )
+
+
+@pytest.mark.terminal
+def test_ask_stream_answers_open_questions_in_any_order() -> None:
     with Asking("-", "--on", "page") as asking:
         asking.send(confirm(1, "First?"), confirm("two", "Second?"))
         pages: dict[str, Browser] = {}
@@ -672,187 +516,124 @@ def test_several_are_open_at_once_and_answered_in_any_order() -> None:
             pages["First?" if "First?" in shown else "Second?"] = browser
         for message, id in (("Second?", "two"), ("First?", 1)):
             pages[message].send(action="yes")
-            answer = asking.read()
-            assert (answer["jsonrpc"], answer["id"], answer["result"]["data"]) == (
-                "2.0",
-                id,
-                {"confirmed": True},
-            )
+            answered = asking.read()
+            assert (answered["jsonrpc"], answered["id"]) == ("2.0", id)
+            assert answered["result"]["data"] == {"confirmed": True}
         assert asking.end() == 0
 
 
-@pytest.fixture
-def always(tmp_path: Path) -> list[str]:
-    answers = written(
-        tmp_path,
-        {"match": "slow", "value": True, "delay": 300, "times": "always"},
-        {"method": "confirm", "value": True, "times": "always"},
-    )
-    return ["-", "--on", "mock", "--answers", answers]
-
-
-def test_a_pipeline_that_has_asked_and_ended_gets_its_answers(always: list[str]) -> None:
-    lines = "\n".join(
-        json.dumps(each)
-        for each in (confirm(1, "slow?"), confirm(2, "slow too?"), confirm(3, "quick?"))
-    )
-    ended = ask(*always, stdin=lines.encode())  # without a line end, too
+def test_ask_stream_answers_all_after_the_end_of_stdin(always: list[str]) -> None:
+    requests = (confirm(1, "slow?"), confirm(2, "slow too?"), confirm(3, "quick?"))
+    lines = "\n".join(map(json.dumps, requests))  # without a last line end
+    ended = ask("-", *always, stdin=lines)
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert next(answer["id"] for answer in answers) == 3
-    assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
-    assert all(answer["result"]["data"] == {"confirmed": True} for answer in answers)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert answers[0]["id"] == 3
+    assert sorted(each["id"] for each in answers) == [1, 2, 3]
+    assert all(each["result"]["data"] == {"confirmed": True} for each in answers)
 
 
-def test_the_envelope_is_answered_in_the_envelope(always: list[str]) -> None:
-    requests = [
-        {
-            "type": "elicitation/request",
-            "id": id,
-            "payload": {"method": "elicitation/confirm", "params": {"message": "?"}},
-        }
-        for id in ("a", "b")
-    ]
-    ended = ask(*always, stdin="".join(json.dumps(each) + "\n" for each in requests).encode())
-    for answer, id in zip(map(json.loads, ended.stdout.splitlines()), "ab", strict=True):
-        assert (answer["type"], answer["id"], answer["payload"]["data"]) == (
-            "elicitation/response",
-            id,
-            {"confirmed": True},
-        )
-
-
-def test_an_envelope_whose_type_is_the_method_is_answered(always: list[str]) -> None:
+def test_ask_stream_answers_envelopes_in_envelopes(always: list[str]) -> None:
+    asked = {"method": "elicitation/confirm", "params": {"message": "?"}}
     lines = [
-        {"type": "elicitation/confirm", "id": "a", "payload": {"message": "?"}},
-        {"type": "capabilities/list", "id": "b"},
+        {"type": "elicitation/request", "id": "a", "payload": asked},
+        {"type": "elicitation/confirm", "id": "b", "payload": {"message": "?"}},
+        {"type": "capabilities/list", "id": "c"},
         {"type": "elicitation/confirm", "payload": {"message": "Who answers this?"}},
     ]
-    ended = ask(*always, stdin="".join(json.dumps(each) + "\n" for each in lines).encode())
-    answers = {answer["id"]: answer for answer in map(json.loads, ended.stdout.splitlines())}
-    assert {answer["type"] for answer in answers.values()} == {"elicitation/response"}
+    ended = stream(always, *lines)
+    answers = {each["id"]: each for each in map(json.loads, ended.stdout.splitlines())}
+    assert {each["type"] for each in answers.values()} == {"elicitation/response"}
     assert answers["a"]["payload"]["data"] == {"confirmed": True}
-    refused = answers["b"]["payload"]
+    assert answers["b"]["payload"]["data"] == {"confirmed": True}
+    refused = answers["c"]["payload"]
     assert not refused["success"]
     assert "has no method 'capabilities/list'" in refused["error"]["message"]
-    assert answers.keys() == {"a", "b"}
-    assert b"elicitation/confirm came without an id" in ended.stderr
+    assert answers.keys() == {"a", "b", "c"}
+    assert "elicitation/confirm came without an id" in ended.stderr
     assert ended.returncode == 1
 
 
-BAD: list[tuple[bytes, int, Json]] = [
-    (b"nonsense\n", -32700, None),
-    (b"[]\n", -32600, None),
-    (b'"x"\n', -32600, None),
-    (b'{"jsonrpc": "2.0", "id": 7, "method": 7}\n', -32600, 7),
-    (b'{"jsonrpc": "2.0", "id": 8, "method": "capabilities/list"}\n', -32601, 8),
-    (b'{"jsonrpc": "2.0", "id": {}, "method": "elicitation/confirm"}\n', -32600, None),
+BAD: list[tuple[str, int, Json]] = [
+    ("nonsense", -32700, None),
+    ("[]", -32600, None),
+    ('{"jsonrpc": "2.0", "id": 7, "method": 7}', -32600, 7),
+    ('{"jsonrpc": "2.0", "id": 8, "method": "capabilities/list"}', -32601, 8),
 ]
 
 
 @pytest.mark.parametrize(("line", "code", "id"), BAD)
-def test_a_line_that_means_nothing_is_an_error_and_ends_nothing(
-    always: list[str], line: bytes, code: int, id: Json
+def test_ask_stream_continues_after_an_invalid_line(
+    always: list[str], line: str, code: int, id: Json
 ) -> None:
-    """But the exit code tells of it, for who does not read the errors."""
-    ended = ask(*always, stdin=line + json.dumps(confirm(1, "Go on?")).encode() + b"\n")
-    error, answer = (json.loads(each) for each in ended.stdout.splitlines())
-    assert (error["error"]["code"], error["id"], answer["result"]["data"], ended.returncode) == (
-        code,
-        id,
-        {"confirmed": True},
-        0 if code == -32601 else 1,
-    )
-    assert (b'"method": "elicitation/confirm"' in ended.stderr) == (code != -32601)
+    """The exit code reports it to programs that do not read the errors."""
+    ended = stream(always, line, confirm(1, "Go on?"))
+    error, answered = map(json.loads, ended.stdout.splitlines())
+    assert (error["error"]["code"], error["id"]) == (code, id)
+    assert answered["result"]["data"] == {"confirmed": True}
+    is_request = code == -32601
+    assert ended.returncode == (0 if is_request else 1)
+    assert ('"method": "elicitation/confirm"' in ended.stderr) is not is_request
 
 
-def test_an_answer_that_nobody_waits_for_is_told(always: list[str]) -> None:
-    ended = ask(*always, stdin=b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
-    assert (ended.stdout, ended.returncode) == (b"", 1)
-    assert ended.stderr.startswith(b"abp-bridge: a line answers what nobody asked. ")
+def test_ask_stream_reports_an_unmatched_response(always: list[str]) -> None:
+    ended = stream(always, {"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert (ended.stdout, ended.returncode) == ("", 1)
+    assert ended.stderr.startswith("abp-bridge: a line answers what nobody asked. ")
 
 
-def test_a_question_that_cannot_be_put_is_answered_with_the_reason(always: list[str]) -> None:
-    requests = [
+def test_ask_stream_rejects_an_invalid_question_with_its_reason(always: list[str]) -> None:
+    ended = stream(
+        always,
         {"jsonrpc": "2.0", "id": 1, "method": "elicitation/select", "params": {}},
         {"jsonrpc": "2.0", "id": 2, "method": "elicitation/dance"},
-    ]
-    ended = ask(*always, stdin="".join(json.dumps(each) + "\n" for each in requests).encode())
-    answers = {
-        answer["id"]: answer["result"]["error"]["code"]
-        for answer in map(json.loads, ended.stdout.splitlines())
-    }
-    assert answers == {1: "INVALID_PARAMS", 2: "NOT_SUPPORTED"}
-
-
-def test_an_id_in_use_is_not_asked_again(tmp_path: Path) -> None:
-    with Asking(
-        "-",
-        "--on",
-        "mock",
-        "--answers",
-        written(tmp_path, {"action": "silence", "times": "always"}),
-    ) as asking:
-        asking.send(confirm(1, "First?", timeout=1_000), confirm(1, "Again?"))
-        assert asking.read()["error"]["code"] == -32600
-        assert asking.read()["result"]["error"]["code"] == "TIMEOUT"
-        assert asking.end() == 1
-
-
-def test_what_is_told_in_between_stands_on_stderr(always: list[str]) -> None:
-    told = [
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/state/changed",
-            "params": {"field": "seat", "newValue": "14A"},
-        },
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/progress",
-            "params": {"progress": 1, "total": 4, "status": "Searching"},
-        },
-        {
-            "jsonrpc": "2.0",
-            "method": "elicitation/confirm",
-            "params": {"message": "Nobody can answer this"},
-        },
-    ]
-    ended = ask(
-        *always, "--as", "trip", stdin="".join(json.dumps(each) + "\n" for each in told).encode()
     )
-    assert (ended.stdout, ended.returncode) == (b"", 1)
-    assert ended.stderr.decode().splitlines() == [
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    codes = {each["id"]: each["result"]["error"]["code"] for each in answers}
+    assert codes == {1: "INVALID_PARAMS", 2: "NOT_SUPPORTED"}
+
+
+def test_ask_stream_rejects_an_id_in_use(tmp_path: Path) -> None:
+    silent = answer(tmp_path, {"action": "silence", "times": "always"})
+    ended = stream(silent, confirm(1, "First?", timeout=100), confirm(1, "Again?"))
+    rejected, timed_out = map(json.loads, ended.stdout.splitlines())
+    assert rejected["error"]["code"] == -32600
+    assert timed_out["result"]["error"]["code"] == "TIMEOUT"
+    assert ended.returncode == 1
+
+
+def test_ask_stream_writes_notifications_to_stderr(always: list[str]) -> None:
+    told = {
+        "notifications/state/changed": {"field": "seat", "newValue": "14A"},
+        "notifications/progress": {"progress": 1, "total": 4, "status": "Searching"},
+        "elicitation/confirm": {"message": "Nobody can answer this"},
+    }
+    lines = [{"jsonrpc": "2.0", "method": name, "params": each} for name, each in told.items()]
+    ended = stream([*always, "--as", "trip"], *lines)
+    assert (ended.stdout, ended.returncode) == ("", 1)
+    assert ended.stderr.splitlines() == [
         "abp-bridge: trip: seat is now 14A",
         "abp-bridge: trip: 1 of 4 Searching",
         "abp-bridge: elicitation/confirm came without an id, so that nothing can answer it",
     ]
 
 
-def test_a_program_asks_at_the_terminal_one_after_the_other_and_tells_above_the_prompt(
-    tmp_path: Path,
-) -> None:
-    lines = [
-        confirm(1, "First?"),
-        confirm(2, "Second?"),
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/state/changed",
-            "params": {"field": "x", "newValue": 1},
-        },
-    ]
-    (tmp_path / "in").write_text("".join(json.dumps(each) + "\n" for each in lines[:2]))
+@pytest.mark.terminal
+def test_ask_stream_at_the_terminal_shows_one_question_at_a_time(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     command = ["sh", "-c", f'exec "$@" <{tmp_path}/pipe >{tmp_path}/out', "sh", *ASK, "-"]
+    changed = {"field": "x", "newValue": 1}
+    told = {"jsonrpc": "2.0", "method": "notifications/state/changed", "params": changed}
     with (
         Screen(command, environment(TERM="xterm-256color")) as screen,
-        open(tmp_path / "pipe", "w") as pipe,
+        open(tmp_path / "pipe", "w", buffering=1) as pipe,
     ):
-        pipe.write((tmp_path / "in").read_text())
-        pipe.flush()
+        print(
+            json.dumps(confirm(1, "First?")), json.dumps(confirm(2, "Second?")), sep="\n", file=pipe
+        )
         screen.until("First?")
         screen.until("Decline")
-        pipe.write(json.dumps(lines[2]) + "\n")
-        pipe.flush()
+        print(json.dumps(told), file=pipe)
         screen.until("a program: x is now 1")
         screen.until("Decline")
         pipe.close()
@@ -863,20 +644,21 @@ def test_a_program_asks_at_the_terminal_one_after_the_other_and_tells_above_the_
         screen.until("Decline")
         screen.press(ENTER)
         assert screen.end() == 0
-    first, second = (
-        json.loads(line)["result"] for line in (tmp_path / "out").read_text().splitlines()
-    )
+    answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    first, second = (each["result"] for each in answers)
     assert (first["metadata"]["outcome"], second["data"]) == ("cancelled", {"confirmed": True})
 
 
-def test_requests_are_not_typed_by_hand() -> None:
+@pytest.mark.terminal
+def test_ask_stream_is_not_typed_at_a_terminal() -> None:
     with Screen([*ASK, "-"], environment(TERM="xterm-256color")) as screen:
         screen.until("COMMAND | abp-bridge ask -")
         assert screen.end() == 2
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_a_stream_with_its_open_questions(number: signal.Signals) -> None:
+def test_ask_stream_ends_on_a_signal_without_an_answer(number: signal.Signals) -> None:
     with Asking("-", "--on", "page") as asking:
         asking.send(confirm(1, "Go on?"))
         asking.link()
@@ -886,7 +668,8 @@ def test_a_signal_ends_a_stream_with_its_open_questions(number: signal.Signals) 
         assert asking.rest() == b""
 
 
-def test_nobody_reading_ends_a_stream_with_its_open_questions() -> None:
+@pytest.mark.terminal
+def test_ask_stream_ends_if_its_reader_leaves() -> None:
     with Asking("-", "--on", "page") as asking:
         asking.send(confirm(1, "Go on?"))
         asking.link()
@@ -895,33 +678,14 @@ def test_nobody_reading_ends_a_stream_with_its_open_questions() -> None:
         assert asking.rest() == b""
 
 
-def test_a_large_answer_reaches_a_slow_reader_whole(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_ask_stream_writes_a_large_answer_whole(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_text("x" * 3_000_000)
-    with Asking(
-        "-", "--on", "mock", "--answers", written(tmp_path, {"file": "large.txt"})
-    ) as asking:
-        asking.send(
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "elicitation/resource",
-                "params": {"prompt": "A file"},
-            }
-        )
+    asked = {"method": "elicitation/resource", "params": {"prompt": "A file"}}
+    with Asking("-", *answer(tmp_path, {"file": "large.txt"})) as asking:
+        asking.send({"jsonrpc": "2.0", "id": 1, **asked})
         asking.stdin.close()
-        with pytest.raises(subprocess.TimeoutExpired):
-            asking.process.wait(1.5)  # it waits for us
+        assert select.select([asking.stdout], [], [], PATIENCE)[0]
+        assert asking.process.poll() is None  # it waits for its reader
         assert len(json.loads(asking.stdout.read())["result"]["data"]["content"]) == 3_000_000
         assert asking.process.wait(PATIENCE) == 0
-
-
-def test_the_sessions_own_order_is_not_this_commands() -> None:
-    ended = subprocess.run(
-        [*ASK, "confirm", "Go on?", "--on", "mock", "--answers", "/dev/stdin"],
-        input=b"[true]",
-        capture_output=True,
-        env=environment(ABP_ASK_ON="page"),
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -498,7 +498,7 @@ async def test_when_it_ends_its_agents_apps_are_told(tmp_path: Path, how: str) -
                 await app.open("work")
                 await visitor.result(opening)
                 if how == "signal":
-                    running.process.send_signal(signal.SIGTERM)
+                    running.process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
                 else:
                     assert running.process.stdin is not None
                     running.process.stdin.close()

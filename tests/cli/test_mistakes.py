@@ -1,6 +1,4 @@
-"""What people get wrong, and the one line that they are told; what a host hears of it that launched
-the command.
-"""
+"""Wrong command lines and settings: the one line of the error, and what the host gets of it."""
 
 from __future__ import annotations
 
@@ -139,14 +137,14 @@ def check_refused(
 
 
 @pytest.mark.parametrize("line", COMMAND_LINES)
-def test_a_wrong_command_line_is_answered_with_what_would_be_right(
+def test_wrong_command_line_is_answered_with_the_right_one(
     line: str, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_refused(line.split(), COMMAND_LINES[line], told, capsys)
 
 
 @pytest.mark.parametrize("line", TYPED_LINES)
-def test_so_is_one_that_people_type(
+def test_wrong_command_line_that_users_type_is_answered(
     line: str, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line.split()) == 2
@@ -156,7 +154,7 @@ def test_so_is_one_that_people_type(
 
 
 @pytest.mark.parametrize("given", VARIABLES)
-def test_so_is_a_wrong_environment(
+def test_wrong_environment_is_answered_with_the_right_one(
     given: str,
     told: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -219,7 +217,7 @@ GREETINGS = {
 
 
 @pytest.mark.parametrize("protocol", GREETINGS)
-def test_a_host_is_answered_with_the_reason(
+def test_wrong_command_line_is_the_error_of_a_request(
     protocol: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with RawHost(*WRONG) as host:
@@ -232,7 +230,7 @@ def test_a_host_is_answered_with_the_reason(
     check_value(schema.Error, answer["error"])
 
 
-def test_so_is_an_agent_that_speaks_in_envelopes() -> None:
+def test_wrong_command_line_is_the_error_of_an_envelope() -> None:
     with RawHost(*WRONG) as host:
         host.write(b'{"type": "initialize", "id": "first", "timestamp": 1, "payload": {}}\n')
         assert host.process.stdout is not None
@@ -242,28 +240,29 @@ def test_so_is_an_agent_that_speaks_in_envelopes() -> None:
     assert MEANT.encode() in answer
 
 
-def test_a_modern_host_is_answered_and_so_is_what_it_tries_next() -> None:
+def test_wrong_command_line_is_the_error_of_discovery_and_initialize() -> None:
     with RawHost(*WRONG) as host:
         assert MEANT in host.request("server/discover", {"_meta": META})["error"]["message"]
         assert MEANT in host.request("initialize", HELLO)["error"]["message"]
         assert host.process.wait(PATIENCE) == 2
 
 
-async def test_the_official_client_has_the_reason_in_its_error() -> None:
+async def test_wrong_command_line_is_the_error_in_the_mcp_sdk() -> None:
     reason = pytest.RaisesExc(MCPError, match=re.escape(MEANT))
     with pytest.RaisesGroup(reason, allow_unwrapped=True, flatten_subgroups=True):
         async with hosted(*WRONG):
             pass
 
 
-async def test_who_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_host_that_sends_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusal, "FIRST_WORDS", 0.01)
     with anyio.fail_after(PATIENCE):
         await refusal.refuse(MemoryPipe(), MemoryPipe(), "why")
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize("line", [["serve", *WRONG], []])
-def test_a_person_at_a_terminal_is_not_taken_for_a_host(line: list[str]) -> None:
+def test_user_at_a_terminal_is_not_answered_as_a_host(line: list[str]) -> None:
     person, terminal = os.openpty()
     try:
         ended = subprocess.run(
@@ -276,7 +275,8 @@ def test_a_person_at_a_terminal_is_not_taken_for_a_host(line: list[str]) -> None
     assert ended.stdout.startswith(b"usage: abp-bridge") is not bool(line)
 
 
-def test_a_port_that_another_session_has_is_said_and_ends_nothing(
+@pytest.mark.network
+def test_serve_warns_of_a_page_port_in_use(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -1,10 +1,11 @@
-"""The table of settings: each is read the same way from a flag and from the environment, and said
-again as it was given.
+"""The table of settings: each is read the same way from a flag and from the environment, and
+written back as it was given.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ TIMES = {"30s": 30.0, "500ms": 0.5, "2min": 120.0, "1h": 3600.0, " 1.5 s ": 1.5,
 
 
 @pytest.mark.parametrize("text", TIMES)
-def test_a_time_with_a_unit_is_the_same_everywhere(text: str) -> None:
+def test_duration_with_a_unit_is_the_same_everywhere(text: str) -> None:
     assert read_duration(text, "ms") == read_duration(text, "s") == TIMES[text]
 
 
-def test_a_bare_time_is_milliseconds_in_the_environment_and_seconds_after_a_flag() -> None:
+def test_duration_without_a_unit_is_milliseconds_in_the_environment_and_seconds_in_a_flag() -> None:
     assert read_duration("1500", "ms") == 1.5
     assert read_duration("1.5", "s") == 1.5
     assert read_settings({"ABP_CALL_TIMEOUT": "1500"}).call_timeout == 1.5
@@ -38,24 +39,21 @@ def test_a_bare_time_is_milliseconds_in_the_environment_and_seconds_after_a_flag
 
 
 @pytest.mark.parametrize("text", ["", "soon", "s", "5 m", "5 days", "--5", "1e", "nan", "inf"])
-def test_what_is_no_time_is_refused_with_what_would_be(text: str) -> None:
+def test_invalid_duration_is_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="it must be a number of milliseconds, or have a unit"):
         read_duration(text, "ms")
 
 
 @pytest.mark.parametrize("text", ["-1", "86400001", "25h", "1e300"])
-def test_a_time_is_at_most_a_day(text: str) -> None:
+def test_duration_is_at_most_a_day(text: str) -> None:
     with pytest.raises(ValueError, match=r"from 0 to 86400000 milliseconds \(a day\)"):
         read_duration(text, "ms")
 
 
-def test_a_misspelt_setting_is_named_with_the_right_one() -> None:
-    names = ["ABP_HEADLES", "ABP_CALLTIMEOUT", "abp_page", "ABPBRIDGE", "ABP_PAGE", "PATH"]
-    assert list(misspelt([*names, "ABP_DOWNLOAD_TIMEOUT", "ABP_RELAY_TOKEN"])) == [
-        ("ABP_HEADLES", "ABP_HEADLESS"),
-        ("ABP_CALLTIMEOUT", "ABP_CALL_TIMEOUT"),
-        ("abp_page", "ABP_PAGE"),
-    ]
+def test_duration_of_zero_is_a_minimum_and_not_a_timeout() -> None:
+    assert TABLE["min_human_latency"].parse("0", "s") == 0.0
+    with pytest.raises(ValueError, match="it must be more than 0"):
+        TABLE["park_timeout"].parse("0", "s")
 
 
 MEANT = {
@@ -70,7 +68,6 @@ MEANT = {
     "demo:pag": "demo:page",
     "goose": "stdio:goose or mcp:goose or acp:goose",
     "./app.py": "'stdio:python3 ./app.py' or 'mcp:python3 ./app.py' or 'acp:python3 ./app.py'",
-    "app.py": "'stdio:python3 app.py' or 'mcp:python3 app.py' or 'acp:python3 app.py'",
     "my.mjs": "'stdio:node my.mjs' or 'mcp:node my.mjs' or 'acp:node my.mjs'",
     "python3 app.py": "'stdio:python3 app.py' or 'mcp:python3 app.py' or 'acp:python3 app.py'",
     "gopher://x": "",
@@ -79,64 +76,55 @@ MEANT = {
 
 
 @pytest.mark.parametrize("target", MEANT)
-def test_the_name_of_an_app_that_is_none_is_answered_with_what_may_be_meant(target: str) -> None:
+def test_invalid_app_is_answered_with_what_may_be_meant(target: str) -> None:
     with pytest.raises(SettingsError) as refused:
         read_settings({}, apps=(target,))
     assert MEANT[target] == "".join(str(refused.value).partition(" Did you mean ")[2:])[:-1]
 
 
-def test_no_time_at_all_is_a_floor_and_no_limit() -> None:
-    assert TABLE["min_human_latency"].parse("0", "s") == 0.0
-    with pytest.raises(ValueError, match="it must be more than 0"):
-        TABLE["park_timeout"].parse("0", "s")
-
-
-def test_a_variable_that_is_called_as_an_option_is_named_with_what_is_meant() -> None:
-    names = ["ABP_HEADFUL", "ABP_APP", "ABP_ALLOW", "ABP_TIMEOUT", "ABP_ROOT", "ABP_SOMETHING"]
-    assert list(misspelt(names)) == [
-        ("ABP_HEADFUL", "ABP_HEADLESS"),
-        ("ABP_APP", "--app"),
-        ("ABP_ALLOW", "--allow"),
-        ("ABP_TIMEOUT", "ABP_QUESTION_TIMEOUT"),
-        ("ABP_ROOT", "ABP_ROOTS"),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("name", "why"),
     [
-        (["serve", "--pgae", "link"], "--pgae is no option (is --page meant?)"),
-        (["serve", "--confi", "all"], "--confi is no option (is --confirm meant?)"),
-        (["serve", "--samplign", "x"], "--samplign is no option (is --sampling meant?)"),
-        (["serve", "more"], "'more' is one word too many"),
-        (["matrix", "--zzz"], "--zzz is no option"),
-        (["acp", "--confrm=all", "--", "true", "--yes"], "--confrm is no option (is --confirm"),
-        (["acp", "--app", "demo"], "the agent's command is missing, as in: abp-bridge acp"),
+        (
+            "telepathy",
+            "'telepathy' is no surface; there are mock, host, terminal, questions-api, page,"
+            " sampling, model-relay",
+        ),
+        ("mock", "mock is not set up: give --answers FILE too"),
+        ("terminal", "terminal is not set up: give --tty DEVICE too"),
+        ("questions-api", "questions-api is not set up: give --questions-api PORT too"),
+        ("page", "page is not set up: give --page too"),
+        ("model-relay", "model-relay is not set up: give --ask-via-model (of serve, acp) too"),
     ],
 )
-def test_a_command_line_that_means_nothing_is_one_line_with_what_would(
-    words: list[str], said: str
-) -> None:
-    ended = run(*words)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith(f"abp-bridge: {said}")
-    assert ended.stderr.count("\n") == 1
+def test_surface_order_names_only_surfaces_that_are_set_up(name: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(f"--ask-on: {why}")):
+        read_settings({}, ask_on=("host", name))
 
 
-def test_a_misspelt_setting_is_a_warning_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ABP_ANSWER", "x.json")
-    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms")
-    assert asked.returncode == 1
-    assert (
-        "abp-bridge: WARNING abp_bridge.settings: ABP_ANSWER in the environment is no setting:"
-        " is ABP_ANSWERS meant?\n"
-    ) in asked.stderr
+# --- misspelt and removed settings ----------------------------------------------------------------
+
+MISSPELT = {
+    "ABP_HEADLES": "ABP_HEADLESS",
+    "ABP_CALLTIMEOUT": "ABP_CALL_TIMEOUT",
+    "abp_page": "ABP_PAGE",
+    "ABP_HEADFUL": "ABP_HEADLESS",
+    "ABP_APP": "--app",
+    "ABP_ALLOW": "--allow",
+    "ABP_TIMEOUT": "ABP_QUESTION_TIMEOUT",
+    "ABP_ROOT": "ABP_ROOTS",
+}
+
+
+def test_misspelt_variable_is_named_with_the_right_one() -> None:
+    others = ("ABPBRIDGE", "ABP_PAGE", "PATH", "ABP_DOWNLOAD_TIMEOUT", "ABP_SOMETHING")
+    assert dict(misspelt([*MISSPELT, *others])) == MISSPELT
 
 
 EVERY_COMMAND = (
     ["serve"],
     ["acp", "--", "true"],
-    ["ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms"],
+    ["ask", "sampling", "A poem", "--on", "page"],
     ["demo", "--answers", "/nonexistent"],
     ["matrix"],
     ["replay", "/nonexistent"],
@@ -144,133 +132,13 @@ EVERY_COMMAND = (
 )
 
 
+@pytest.mark.process  # `acp` starts the agent
 @pytest.mark.parametrize("words", EVERY_COMMAND, ids=[words[0] for words in EVERY_COMMAND])
-def test_every_command_names_a_misspelt_setting_once(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ABP_HEADLES", "yes")
-    said = run(*words).stderr
-    assert said.count("ABP_HEADLES in the environment is no setting: is ABP_HEADLESS meant?") == 1
-
-
-def test_a_misspelt_setting_whose_value_is_a_secret_keeps_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ABP_QUESTION_PASSWORD", "planted-key-5be1")
-    asked = run("ask", "confirm", "Go on?", "--on", "page", "--timeout", "1ms")
-    assert "ABP_QUESTIONS_PASSWORD meant?" in asked.stderr
-    assert "planted" not in asked.stderr
-
-
-SET: dict[str, Any] = {
-    "output_dir": "/tmp/x",
-    "headless": False,
-    "browser_timeout": 1.5,
-    "host_tool_timeout": 86_400.0,
-    "min_human_latency": 0.0,
-    "page": "open",
-    "tty": "/dev/pts/3",
-    "questions_api": 0,
-    "questions_password": "secret",
-    "ask_via_model": True,
-    "ask_on": ("terminal", "host"),
-    "mcp_modern": False,
-}
-
-
-def test_settings_are_said_as_the_environment_that_makes_them_again(tmp_path: Path) -> None:
-    made = Settings(**SET, roots=(str(tmp_path), "/"))
-    again = read_settings({**to_environment(made), "ABP_QUESTIONS_PASSWORD": "secret"})
-    assert again == dataclasses.replace(made, output_dir=None)
-
-
-def test_a_time_is_said_again_to_the_millisecond() -> None:
-    said = {"ABP_CALL_TIMEOUT": "1234567", "ABP_PERSON_FLOOR": "0.3"}
-    assert to_environment(read_settings(said)) == said
-
-
-def test_a_flag_overrules_the_environment_even_one_that_is_wrong() -> None:
-    assert read_settings({"ABP_PAGE": "upside down"}, page="link").page == "link"
-    with pytest.raises(SettingsError, match="ABP_PAGE='upside down' cannot be used: it must be"):
-        read_settings({"ABP_PAGE": "upside down"})
-
-
-def test_a_path_begins_at_home_where_no_shell_has_said_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Hosts give variables as they stand in their files, and no shell reads `--root=~/x`."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    there = str(tmp_path / "x")
-    Path(there).mkdir()
-    paths = {name: row for name, row in TABLE.items() if row.path}
-    made = read_settings({row.variable: "~/x" for row in paths.values()})
-    assert {name: getattr(made, name) for name in paths} == {
-        **dict.fromkeys(paths, there),
-        "roots": (there,),
-    }
-    flags: dict[str, Any] = {**dict.fromkeys(paths, "~/x"), "roots": ["~/x", "/"]}
-    assert read_settings({}, **flags) == dataclasses.replace(made, roots=(there, "/"))
-    assert read_settings({"ABP_TOOL_CACHE": "off"}).tool_cache == "off"
-
-
-def test_what_is_written_to_a_file_at_home_makes_no_folder_of_that_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("ABP_LOG_FILE", "~/log")
-    assert run("ask", "confirm", "Go on?", "--timeout", "1ms", cwd=tmp_path).returncode == 1
-    assert [each.name for each in tmp_path.iterdir()] == ["home"]
-    assert (tmp_path / "home/log").exists()
-
-
-def test_every_row_can_be_given_and_says_what_it_is_for() -> None:
-    for name, row in TABLE.items():
-        assert row.help, name
-        assert row.flag or row.variable, name
-        assert bool(row.metavar) or row.const is not None or bool(row.choices) or not row.flag, name
-
-
-@pytest.mark.parametrize("command", ["serve", "acp", "ask", "demo", "matrix", "replay", "trace"])
-def test_a_command_has_the_options_that_the_table_gives_it(command: str) -> None:
-    words = run(command, "--help").stdout
-    for row in TABLE.values():
-        if row.flag and row.flag != "--answers":  # the demo has one of its own
-            assert (f"{row.flag} " in words or f"{row.flag}\n" in words) == (
-                command in row.commands
-            ), row.flag
-
-
-def test_a_variable_that_is_empty_is_as_none() -> None:
-    """Hosts give a server one so that their person has not filled in."""
-    names = [row.variable for row in TABLE.values() if row.variable]
-    assert read_settings(dict.fromkeys(names, "")) == Settings()
-
-
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        (
-            {"ABP_BROWSER_URL": "http://127.0.0.1:9222"},
-            ["login", "not-an-address", "--profile", "x"],
-        ),
-        ({"ABP_SAMPLING": "none"}, ["login", "not-an-address", "--profile", "x"]),
-        ({"ABP_SAMPLING": "none", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
-    ],
-)
-def test_what_a_command_has_no_option_for_does_not_stop_it(
-    variables: dict[str, str], words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    ended = run(*words)
-    assert "not-an-a" in ended.stderr, ended.stderr
-    assert not any(name in ended.stderr for name in ("--browser-url", "--sampling", "/nowhere"))
-
-
-def test_a_surface_that_is_not_set_up_is_named_with_the_commands_that_set_it_up() -> None:
-    with pytest.raises(SettingsError, match=r"give --ask-via-model \(of serve, acp\) too"):
-        read_settings({}, ask_on=("model-relay",))
+def test_misspelt_variable_is_a_warning_of_every_command(words: list[str]) -> None:
+    said = run(*words, ABP_QUESTION_PASSWORD="planted-key-5be1").stderr
+    meant = "ABP_QUESTION_PASSWORD in the environment is no setting: is ABP_QUESTIONS_PASSWORD"
+    assert said.count(meant) == 1
+    assert "planted" not in said
 
 
 FLAGS = [name for name in REMOVED if name.startswith("--")]
@@ -279,7 +147,7 @@ MODELS = [name for name in REMOVED if name.startswith("cli:")]
 
 
 @pytest.mark.parametrize("flag", FLAGS)
-@pytest.mark.parametrize("words", [["serve"], ["mcp"], ["try", "demo"], []])
+@pytest.mark.parametrize("words", [["serve"], ["try", "demo"], []])
 def test_removed_flag_is_named_with_what_replaces_it(words: list[str], flag: str) -> None:
     ended = run(*words, f"{flag}=x", "--", "true")
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -287,21 +155,17 @@ def test_removed_flag_is_named_with_what_replaces_it(words: list[str], flag: str
     assert flag not in {row.flag for row in TABLE.values()}
 
 
+@pytest.mark.process
 def test_removed_flag_of_another_program_passes() -> None:
     ended = run("acp", "--", "true", *FLAGS)
     assert "was removed" not in ended.stderr
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
-def test_removed_variable_is_named_with_what_replaces_it(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SettingsError, match=f"{variable} was removed"):
-        read_settings({variable: "x"})
+def test_removed_variable_is_named_with_what_replaces_it(variable: str) -> None:
     assert read_settings({variable: ""}) == Settings()
     assert list(misspelt([variable])) == []
-    monkeypatch.setenv(variable, "x")
-    ended = run("serve")
+    ended = run("serve", **{variable: "x"})
     assert ended.returncode == 2
     assert ended.stderr == f"abp-bridge: {variable} was removed.\n{REMOVED[variable]}.\n"
 
@@ -311,3 +175,98 @@ def test_removed_model_is_named_with_what_replaces_it(model: str) -> None:
     said = f"abp-bridge: {model} was removed.\n{REMOVED[model]}.\n"
     ended = run("serve", "--sampling", model)
     assert (ended.returncode, ended.stderr) == (2, said)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def test_settings_are_written_as_the_environment_that_makes_them_again(tmp_path: Path) -> None:
+    chosen: dict[str, Any] = {
+        "output_dir": "/tmp/x",
+        "headless": False,
+        "browser_timeout": 1.5,
+        "host_tool_timeout": 86_400.0,
+        "min_human_latency": 0.0,
+        "page": "open",
+        "tty": "/dev/pts/3",
+        "questions_api": 0,
+        "questions_password": "secret",
+        "ask_via_model": True,
+        "ask_on": ("terminal", "host"),
+        "mcp_modern": False,
+        "roots": (str(tmp_path), "/"),
+    }
+    made = Settings(**chosen)
+    again = read_settings({**to_environment(made), "ABP_QUESTIONS_PASSWORD": "secret"})
+    assert again == dataclasses.replace(made, output_dir=None)
+    exact = {"ABP_CALL_TIMEOUT": "1234567", "ABP_PERSON_FLOOR": "0.3"}
+    assert to_environment(read_settings(exact)) == exact
+
+
+def test_flag_overrules_even_an_invalid_variable() -> None:
+    assert read_settings({"ABP_PAGE": "upside down"}, page="link").page == "link"
+    with pytest.raises(SettingsError, match="ABP_PAGE='upside down' cannot be used: it must be"):
+        read_settings({"ABP_PAGE": "upside down"})
+
+
+def test_empty_variable_is_ignored() -> None:
+    """Hosts set the variables of a server that their user has not filled in."""
+    names = [row.variable for row in TABLE.values() if row.variable]
+    assert read_settings(dict.fromkeys(names, "")) == Settings()
+
+
+def test_tilde_in_a_path_is_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosts pass variables as they are in their files, and no shell expands `--root=~/x`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    there = str(tmp_path / "x")
+    Path(there).mkdir()
+    paths = {name: row for name, row in TABLE.items() if row.path}
+    made = read_settings({row.variable: "~/x" for row in paths.values()})
+    expected = {**dict.fromkeys(paths, there), "roots": (there,)}
+    assert {name: getattr(made, name) for name in paths} == expected
+    flags: dict[str, Any] = {**dict.fromkeys(paths, "~/x"), "roots": ["~/x", "/"]}
+    assert read_settings({}, **flags) == dataclasses.replace(made, roots=(there, "/"))
+    assert read_settings({"ABP_TOOL_CACHE": "off"}).tool_cache == "off"
+
+
+def test_tilde_in_the_log_file_makes_no_folder_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    env = {"HOME": str(tmp_path / "home"), "ABP_LOG_FILE": "~/log"}
+    assert run("ask", "sampling", "A poem", "--on", "page", cwd=tmp_path, **env).returncode == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home/log").exists()
+
+
+def test_every_setting_can_be_given_and_has_help() -> None:
+    for name, row in TABLE.items():
+        assert row.help, name
+        assert row.flag or row.variable, name
+        assert bool(row.metavar) or row.const is not None or bool(row.choices) or not row.flag, name
+
+
+@pytest.mark.parametrize("command", ["serve", "acp", "ask", "demo", "matrix", "replay", "trace"])
+def test_command_has_the_options_of_the_table(command: str) -> None:
+    words = set(re.findall(r"^\s+(--[a-z-]+)", run(command, "--help").stdout, re.MULTILINE))
+    own = {"--answers"}  # the demo's is another option
+    flags = {row.flag for row in TABLE.values()} - own
+    assert words & flags == {r.flag for r in TABLE.values() if command in r.commands} - own - {""}
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"ABP_BROWSER_URL": "http://127.0.0.1:9222", "ABP_SAMPLING": "none"},
+            ["login", "not-an-address", "--profile", "x"],
+        ),
+        ({"ABP_SAMPLING": "none", "ABP_ANSWERS": "/nowhere"}, ["check", "not-an-app"]),
+    ],
+)
+def test_variable_that_a_command_does_not_use_does_not_stop_it(
+    variables: dict[str, str], words: list[str]
+) -> None:
+    ended = run(*words, **variables)
+    assert "not-an-a" in ended.stderr, ended.stderr
+    assert not any(name in ended.stderr for name in ("--browser-url", "--sampling", "/nowhere"))

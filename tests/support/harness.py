@@ -56,14 +56,28 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(
-    *arguments: str, cwd: Path | None = None, timeout: float = 4 * PATIENCE
+    *arguments: str,
+    cwd: Path | None = None,
+    timeout: float = 4 * PATIENCE,
+    stdin: str = "",
+    **env: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of the bridge to its end."""
+    """Run a command of the bridge to its end, without a terminal; `env` are further variables."""
     command = [sys.executable, "-m", "abp_bridge", *arguments]
     if in_process.enabled:
-        return subprocess.CompletedProcess(command, *in_process.run_command(arguments, cwd))
+        return subprocess.CompletedProcess(
+            command, *in_process.run_command(arguments, cwd, stdin, env)
+        )
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd
+        command,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **env},
+        start_new_session=True,
     )
 
 

@@ -21,13 +21,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import anyio
+from mcp.client import stdio as mcp_stdio
 
 from abp_bridge.apps.demo import __main__ as demo
-from abp_bridge.cli import acp, compose, mcp, program, serve
+from abp_bridge.cli import acp, ask, compose, mcp, program, refusal, serve
 from abp_bridge.cli.main import _run_command as run_words
 from abp_bridge.cli.main import make_parser
+from abp_bridge.cli.runtime import UsageExit
 from abp_bridge.jsonrpc import subprocess as children
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
+from abp_bridge.log import print_message
 from support.apps import scripted
 from support.paths import APPS
 
@@ -44,6 +47,7 @@ PROGRAMS: Mapping[tuple[str, ...], Serve] = {
     ),
 }
 _stdio: dict[int, tuple[StreamReader, StreamWriter]] = {}  # of bridges, by their threads
+_announce: dict[int, Callable[[str], None]] = {}  # of bridges that listen, by their threads
 enabled = True  # False in tests that are marked `process`
 
 PATIENCE = 30.0  # seconds until what is waited for will not come
@@ -160,10 +164,21 @@ class _Receiver:
         return self
 
     async def __anext__(self) -> bytes:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> bytes:
+        if self._file.closed:
+            raise anyio.ClosedResourceError
         await anyio.wait_readable(self._file)
         if data := os.read(self._file.fileno(), 2**16):
             return data
-        raise StopAsyncIteration
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        self._file.close()
 
 
 # --- the bridge -----------------------------------------------------------------------------------
@@ -182,26 +197,50 @@ def is_bridge(command: Sequence[str | Path], **how: Any) -> bool:
     return enabled and (*command[:3],) == ours and command[3] in COMMANDS and not any(how.values())
 
 
-def start_bridge(command: Sequence[str], environment: Mapping[str, str]) -> PipeThread:
-    """Start `python -m abp_bridge serve ...` in a thread, as a process with this environment."""
-    words = command[3:]
+def start_bridge(
+    command: Sequence[str],
+    environment: Mapping[str, str | None],
+    announce: Callable[[str], None] | None = None,
+) -> PipeThread:
+    """Start `python -m abp_bridge serve ...` in a thread, as a process with this environment.
+
+    `announce` gets the line that says where it listens.
+    """
+    words = command[list(command).index("abp_bridge") + 1 :]
     restore = _set_environment(environment)
 
     def run(stdin: int, stdout: int) -> int:
-        _stdio[threading.get_ident()] = StreamReader(stdin), StreamWriter(stdout)
-        options = make_parser(words).parse_args(words)
+        own = threading.get_ident()
+        _stdio[own] = StreamReader(stdin), StreamWriter(stdout)
+        if announce is not None:
+            _announce[own] = announce
         try:
+            options = make_parser(words).parse_args(words)
             return int(options.run(options))
+        except UsageExit as end:
+            anyio.run(refusal.refuse, *_stdio[own], f"abp-bridge: {end.reason}")
+            raise
         finally:
-            del _stdio[threading.get_ident()]
+            for stream in _stdio.pop(own):
+                stream.close()
+            _announce.pop(own, None)
             restore()
-            for made_once in (compose.answers, compose.audit_log, compose.terminal):
-                made_once.cache_clear()
+            _forget_cached()
 
     return PipeThread(run)
 
 
-def run_command(words: Sequence[str], cwd: Path | None = None) -> tuple[int, str, str]:
+def _forget_cached() -> None:
+    for made_once in (compose.answers, compose.audit_log, compose.terminal):
+        made_once.cache_clear()
+
+
+def run_command(
+    words: Sequence[str],
+    cwd: Path | None = None,
+    stdin: str = "",
+    environment: Mapping[str, str] = {},
+) -> tuple[int, str, str]:
     """Run `abp-bridge WORDS` in a thread to its end: its exit code, stdout and stderr."""
     ended: list[int] = []
 
@@ -211,24 +250,37 @@ def run_command(words: Sequence[str], cwd: Path | None = None) -> tuple[int, str
         except SystemExit as end:
             ended.append(int(end.code or 0))
 
-    with _kept_logging(), contextlib.chdir(cwd or Path.cwd()), _Caught(1) as out, _Caught(2) as err:
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join(4 * PATIENCE)
+    restore = _set_environment(environment)
+    try:
+        with (
+            _kept_logging(),
+            contextlib.chdir(cwd or Path.cwd()),
+            _Caught(0, stdin),
+            _Caught(1) as out,
+            _Caught(2) as err,
+        ):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join(4 * PATIENCE)
+    finally:
+        restore()
+        _forget_cached()
     assert ended, f"abp-bridge {' '.join(words)} did not end"
     return ended[0], out.text, err.text
 
 
 class _Caught:
-    """What is written to a standard stream while the block lasts."""
+    """What is read from a standard stream, or written to it, while the block lasts."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, text: str = "") -> None:
         self._fd = fd
         self._name = ("stdin", "stdout", "stderr")[fd]
-        self.text = ""
+        self.text = text
 
     def __enter__(self) -> _Caught:
         self._file = tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace")
+        self._file.write(self.text)
+        self._file.seek(0)
         self._kept = os.dup(self._fd), getattr(sys, self._name)
         os.dup2(self._file.fileno(), self._fd)
         setattr(sys, self._name, self._file)
@@ -259,24 +311,38 @@ def _kept_logging() -> Iterator[None]:
         sys.unraisablehook, threading.excepthook = kept[3:]
 
 
-def _set_environment(environment: Mapping[str, str]) -> Callable[[], None]:
-    """Set these variables of this process; return what sets them back."""
+def _set_environment(environment: Mapping[str, str | None]) -> Callable[[], None]:
+    """Set these variables of this process, or remove them; return what sets them back."""
     before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
 
-    def restore() -> None:
-        for name, value in before.items():
+    def assign(variables: Mapping[str, str | None]) -> None:
+        for name, value in variables.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
 
-    return restore
+    assign(environment)
+    return lambda: assign(before)
 
 
 def _take_over_stdio() -> tuple[StreamReader, StreamWriter]:
     stdio = _stdio.get(threading.get_ident())
     return take_over_stdio() if stdio is None else stdio
+
+
+def _print_message(message: str) -> None:
+    _announce.get(threading.get_ident(), print_message)(message)
+
+
+async def _open_server(
+    command: str, args: list[str], env: Mapping[str, str], errlog: TextIO, cwd: Any = None
+) -> Any:
+    """Start the bridge of `demo` and `try`, as `mcp.client.stdio` starts a server."""
+    if not enabled or "abp_bridge" not in args:
+        return await _open_server_process(command, args, dict(env), errlog, cwd)
+    ours = [name for name in os.environ if name.startswith("ABP_")]
+    return AsyncPipeThread(start_bridge([command, *args], {**dict.fromkeys(ours), **env}))
 
 
 # --- its apps -------------------------------------------------------------------------------------
@@ -354,3 +420,7 @@ for module in (children, program):
     vars(module)["spawn"] = _spawn
 for module in (serve, mcp, acp):
     vars(module)["take_over_stdio"] = _take_over_stdio
+vars(serve)["print_message"] = _print_message
+vars(ask)["controlling"] = lambda: None  # whatever terminal the tests are run at
+_open_server_process = mcp_stdio._create_platform_compatible_process
+vars(mcp_stdio)["_create_platform_compatible_process"] = _open_server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import re
 import select
 import subprocess
@@ -9,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from support import in_process
 from support.harness import PATIENCE, SERVE, environment
 
-SAID = re.compile(
-    r"abp-bridge: ABP agents are served at (http://\S+) and (ws://\S+) until stdin ends"
-)
+SAID = re.compile(r"ABP agents are served at (http://\S+) and (ws://\S+) until stdin ends")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Listening:
 
     page: str
     socket: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | in_process.PipeThread
 
     @property
     def origin(self) -> str:
@@ -42,27 +42,46 @@ def listening(
     words: str = "",
     command: Sequence[str] = SERVE,
 ) -> Iterator[Listening]:
-    """A bridge that listens for as long as the block lasts, and then ends well, having said no more
-    on its stderr than `words`.
+    """A bridge that listens for as long as the block lasts, and then ends well.
+
+    A process must have said no more on its stderr than `words`.
     """
-    process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(**(env or {})),
-    )
+    command, variables = [*command, "--listen", "127.0.0.1:0", *arguments], environment(**env or {})
+    if not in_process.is_bridge(command):
+        with _listening_process(command, variables, words) as running:
+            yield running
+        return
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    thread = in_process.start_bridge(command, variables, said.put)
+    try:
+        running = _found(said.get(timeout=PATIENCE), thread)
+        yield running
+        assert running.end() == 0
+    finally:
+        thread.kill()
+
+
+@contextmanager
+def _listening_process(
+    command: Sequence[str], env: Mapping[str, str], words: str
+) -> Iterator[Listening]:
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env)
     with process:
         try:
             assert process.stderr is not None
             ready, _, _ = select.select([process.stderr], [], [], PATIENCE)
             assert ready, "it says where it listens"
-            said = SAID.fullmatch(process.stderr.readline().decode().strip())
-            assert said is not None
-            running = Listening(said[1], said[2], process)
+            running = _found(process.stderr.readline().decode(), process)
             yield running
             assert running.end() == 0
             told = process.stderr.read().decode()
             assert words in told if words else not told
         finally:
             process.kill()
+
+
+def _found(line: str, process: subprocess.Popen[bytes] | in_process.PipeThread) -> Listening:
+    said = SAID.search(line)
+    assert said is not None, line
+    return Listening(said[1], said[2], process)
