@@ -73,7 +73,7 @@ def test_ask_answers_each_method_from_a_file(
 @pytest.mark.process
 def test_ask_reads_answers_from_stdin_and_ignores_the_surface_order_of_a_session() -> None:
     words = ["confirm", "Go on?", "--on", "mock", "--answers", "/dev/stdin"]
-    ended = run("ask", *words, stdin="[true]", ABP_ASK_ON="page")
+    ended = run("ask", *words, stdin="[true]", env={"ABP_ASK_ON": "page"})
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -135,7 +135,7 @@ EVERY_COMMAND = (
 @pytest.mark.process  # `acp` starts the agent
 @pytest.mark.parametrize("words", EVERY_COMMAND, ids=[words[0] for words in EVERY_COMMAND])
 def test_misspelt_variable_is_a_warning_of_every_command(words: list[str]) -> None:
-    said = run(*words, ABP_QUESTION_PASSWORD="planted-key-5be1").stderr
+    said = run(*words, env={"ABP_QUESTION_PASSWORD": "planted-key-5be1"}).stderr
     meant = "ABP_QUESTION_PASSWORD in the environment is no setting: is ABP_QUESTIONS_PASSWORD"
     assert said.count(meant) == 1
     assert "planted" not in said
@@ -165,7 +165,7 @@ def test_removed_flag_of_another_program_passes() -> None:
 def test_removed_variable_is_named_with_what_replaces_it(variable: str) -> None:
     assert read_settings({variable: ""}) == Settings()
     assert list(misspelt([variable])) == []
-    ended = run("serve", **{variable: "x"})
+    ended = run("serve", env={variable: "x"})
     assert ended.returncode == 2
     assert ended.stderr == f"abp-bridge: {variable} was removed.\n{REMOVED[variable]}.\n"
 
@@ -234,7 +234,7 @@ def test_tilde_in_a_path_is_the_home_folder(
 def test_tilde_in_the_log_file_makes_no_folder_of_that_name(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     env = {"HOME": str(tmp_path / "home"), "ABP_LOG_FILE": "~/log"}
-    assert run("ask", "sampling", "A poem", "--on", "page", cwd=tmp_path, **env).returncode == 1
+    assert run("ask", "sampling", "A poem", "--on", "page", cwd=tmp_path, env=env).returncode == 1
     assert [each.name for each in tmp_path.iterdir()] == ["home"]
     assert (tmp_path / "home/log").exists()
 
@@ -267,6 +267,6 @@ def test_command_has_the_options_of_the_table(command: str) -> None:
 def test_variable_that_a_command_does_not_use_does_not_stop_it(
     variables: dict[str, str], words: list[str]
 ) -> None:
-    ended = run(*words, **variables)
+    ended = run(*words, env=variables)
     assert "not-an-a" in ended.stderr, ended.stderr
     assert not any(name in ended.stderr for name in ("--browser-url", "--sampling", "/nowhere"))

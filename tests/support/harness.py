@@ -60,13 +60,13 @@ def run(
     cwd: Path | None = None,
     timeout: float = 4 * PATIENCE,
     stdin: str = "",
-    **env: str,
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the bridge to its end, without a terminal; `env` are further variables."""
     command = [sys.executable, "-m", "abp_bridge", *arguments]
     if in_process.enabled:
         return subprocess.CompletedProcess(
-            command, *in_process.run_command(arguments, cwd, stdin, env)
+            command, *in_process.run_command(arguments, cwd, stdin, env or {})
         )
     return subprocess.run(
         command,
@@ -76,7 +76,7 @@ def run(
         timeout=timeout,
         check=False,
         cwd=cwd,
-        env={**os.environ, **env},
+        env={**os.environ, **(env or {})},
         start_new_session=True,
     )
 
