@@ -1,25 +1,25 @@
-"""`abp-bridge install` and `uninstall` on files as people have them, one for each host: what the
-file is afterwards, that a second run changes nothing, and the way back to the byte.
+"""`abp-bridge install` and `uninstall` on a file of each host.
+
+The file afterwards, a second run that changes nothing, and the way back to the byte.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.peer import PATIENCE
 from support.terminal import ENTER, Screen
 
-from abp_bridge.cli import host_file as proposals
 from abp_bridge.cli import install
 from abp_bridge.cli.host_file import Proposal, carry_out
 from abp_bridge.cli.main import main
@@ -41,7 +41,7 @@ from abp_bridge.setup.hosts import HOSTS
 OWN_COMMAND = install.own_command
 GOLDEN = Path(__file__).with_name("golden")
 OURS = ["/opt/abp/bin/abp-bridge"]
-# Claude Code's own command, as far as it is used: its file is its own.
+# Claude Code's own command, which writes its file.
 CLAUDE = """#!/bin/sh
 echo "$@" >> "$HOME/claude.log"
 case "$2" in
@@ -55,20 +55,9 @@ Bridge = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's folder, in which a project is too."""
-    for name in list(os.environ):
-        if name.startswith(("XDG_", "ABP_")) or name.endswith(("_HOME", "DISPLAY", "AUTHORITY")):
-            monkeypatch.delenv(name)
-    for name in (
-        "CLAUDE_CONFIG_DIR",
-        "BROWSER",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "PLAYWRIGHT_BROWSERS_PATH",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    """The user's folder, which is a project too."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("DISPLAY", ":7")
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(install, "own_command", lambda: OURS)
     return tmp_path
@@ -76,7 +65,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bridge(home: Path, capsys: pytest.CaptureFixture[str]) -> Bridge:
-    """The command line: (its exit code, what it says)."""
+    """Run a command: its exit code, and its stdout and stderr."""
 
     def run(*words: str) -> tuple[int, str]:
         code = main(words)
@@ -84,6 +73,58 @@ def bridge(home: Path, capsys: pytest.CaptureFixture[str]) -> Bridge:
         return code, said.out + said.err
 
     return run
+
+
+class Claude:
+    """Claude Code's own command, without a process.
+
+    Attributes:
+        folder: The folder whose servers it keeps under `local`.
+        refuses: It has no room for an entry that contains this.
+        breaks: What it does wrong with one verb.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / ".claude.json"
+        self.folder = str(home)
+        self.refuses: str | None = None
+        self.breaks = ""
+
+    def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        _, _, verb, _, scope, name, *entry = command
+        try:
+            value = json.loads(self._file.read_text())
+        except ValueError:
+            value = {}
+        place = value if scope == "user" else value["projects"][self.folder]
+        servers = place.setdefault("mcpServers", {})
+        if verb == "remove":
+            del servers[name]
+        elif self.breaks == "never ends":
+            raise subprocess.TimeoutExpired(command, 60)
+        elif self.refuses is not None and self.refuses in entry[0]:
+            return subprocess.CompletedProcess(command, 3, "", "no room for t-123")
+        else:
+            assert name not in servers
+            servers[name] = json.loads(entry[0])
+        is_broken = (verb, self.breaks) == ("remove", "writes no JSON")
+        self._file.write_text("{" if is_broken else json.dumps(value))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+
+@pytest.fixture
+def claude(home: Path, monkeypatch: pytest.MonkeyPatch) -> Claude:
+    install_claude(home, "", monkeypatch)
+    made = Claude(home)
+    monkeypatch.setattr("abp_bridge.cli.host_file.subprocess.run", made.run)
+    return made
+
+
+def install_claude(home: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = write(home / "bin/claude", text)
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
 
 
 def file_of(host: str) -> Path:
@@ -136,7 +177,6 @@ def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge, home
     assert file.exists()
     code, said = bridge("install", host, "--app", "demo", "--yes")
     assert code == 0, said
-    assert bridge("install", host, "--app", "demo")[1].startswith("Nothing to do")
     code, said = bridge("uninstall", host, "--yes")
     assert code == 0, said
     assert [*home.iterdir()] == []
@@ -256,11 +296,9 @@ def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
 @pytest.mark.parametrize(
     ("host", "content"),
     [
-        ("goose", "extensions:\n  abp:\n"),
         ("goose", "extensions:\n  abp: null # mine\n"),
         ("goose", "extensions: # note\n  {}\n"),
         ("fast-agent", "mcp:\n  servers:\n    abp: ~\n    b: {url: x}\n"),
-        ("cursor", '{"mcpServers": {"abp": null}}'),
         ("vscode", '{\n  "servers": { // note\n    "abp": null, // mine\n  }\n}\n'),
     ],
 )
@@ -280,30 +318,24 @@ def test_what_is_empty_is_filled_and_its_comments_stay(
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-@pytest.mark.parametrize(
-    ("host", "content"),
-    [
-        ("goose", "extensions:\n  dev:\n  other: {cmd: x}\n"),
-        ("cursor", '{"mcpServers": {"dev": null}}'),
-    ],
-)
-def test_a_server_of_which_nothing_is_said_is_called_empty(
-    command: str, host: str, content: str, bridge: Bridge
-) -> None:
-    file = write(file_of(host), content)
-    code, said = bridge(command, host, "--wrap", "dev", "--yes")
+def test_wrap_of_server_without_entry_is_refused(command: str, bridge: Bridge) -> None:
+    file = write(file_of("goose"), "extensions:\n  dev:\n  other: {cmd: x}\n")
+    code, said = bridge(command, "goose", "--wrap", "dev", "--yes")
     assert (code, f'{file}: "dev" is empty: it has no command' in said) == (2, True), said
 
 
 EDITS = {
-    "an argument": ("old-host", "new-host"),
-    "a variable": ('NAME = "a"', 'NAME = "b"'),
-    "what install added": ("tool_timeout_sec = ", "tool_timeout_sec = 1"),
+    "argument": ("old-host", "new-host"),
+    "variable": ('NAME = "a"', 'NAME = "b"'),
+    "member that install added": ("tool_timeout_sec = ", "tool_timeout_sec = 1"),
 }
 
 
-@pytest.mark.parametrize("other", [False, True], ids=["alone", "beside another"])
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize(
+    ("edit", "other"),
+    [(edit, False) for edit in EDITS] + [("argument", True)],
+    ids=[*EDITS, "argument, beside another server"],
+)
 def test_what_was_changed_in_an_entry_meanwhile_is_not_taken_back(
     edit: str, other: bool, bridge: Bridge
 ) -> None:
@@ -326,14 +358,6 @@ def test_what_was_changed_in_an_entry_meanwhile_is_not_taken_back(
     assert 'command = "db"' in file.read_text()
 
 
-def test_arguments_that_are_a_text_are_not_lost(bridge: Bridge) -> None:
-    content = '{"mcpServers": {"dev": {"command": "npx", "args": "one two"}}}'
-    file = write(file_of("cursor"), content)
-    code, said = bridge("install", "cursor", "--wrap", "dev", "--yes")
-    assert (code, "are no list of texts" in said) == (2, True), said
-    assert file.read_text() == content
-
-
 def test_members_of_a_server_that_are_empty_are_filled(bridge: Bridge) -> None:
     content = "extensions:\n  db:\n    cmd: x\n    args: # none\n    envs:\n    timeout: null\n"
     file = write(file_of("goose"), content)
@@ -345,13 +369,11 @@ def test_members_of_a_server_that_are_empty_are_filled(bridge: Bridge) -> None:
     assert file.read_text() == content
 
 
-def test_the_backup_is_of_before_we_came(bridge: Bridge) -> None:
+def test_backup_is_of_the_file_before_the_first_install(bridge: Bridge) -> None:
     file = write(file_of("cursor"), '{"a": {}}\n')
     bridge("install", "cursor", "--yes")
     bridge("install", "cursor", "--app", "demo", "--yes")
     assert file.with_name(file.name + BACKUP).read_text() == '{"a": {}}\n'
-    bridge("uninstall", "cursor", "--yes")
-    assert file.read_text() == '{"a": {}}\n'
 
 
 def test_what_came_since_stays_and_what_we_made_goes(bridge: Bridge) -> None:
@@ -373,6 +395,7 @@ def test_what_the_host_has_written_anew_is_said_to_differ(bridge: Bridge) -> Non
     assert json.loads(file.read_text()) == {"theme": "x"}
 
 
+LIMIT = 2_000  # values in a file, as these tests set it
 REFUSED: dict[str, tuple[str, str | bytes, str]] = {
     "a name that is taken": (
         "cursor",
@@ -389,7 +412,7 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
     "aliases of aliases": (
         "goose",
         "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefgh")),
+        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcd")),
         "stand for too much",
     ),
     "no object at all": ("cursor", "[1]", "the file is no object. Mend that first"),
@@ -397,14 +420,14 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
     "no text": ("gemini", b"\xff\xfe{}", "line 1: this is no UTF-8"),
     "dense JSON": (
         "cursor",
-        f"[{'[],' * 250_000}[]]",
-        "more than 200,000 values. Put our entry in",
+        f"[{'[],' * LIMIT}[]]",
+        f"more than {LIMIT:,} values. Put our entry in",
     ),
-    "dense TOML": ("codex", "a = 1\n" * 200_001, "more than 200,000 values. Put our entry in"),
+    "dense TOML": ("codex", "a = 1\n" * (LIMIT + 1), f"more than {LIMIT:,} values. Put our entry"),
     "a name of many parts": ("codex", f"a{'.a' * 50_000} = 1\n", "line 1: it is nested too deeply"),
     "a text without an end": ("codex", "a = " + '"\\' * 500_000, "this is no TOML"),
     "deep YAML": ("goose", "a: " + "[" * 300_000, "it is nested too deeply"),
-    "wide YAML": ("goose", "a:\n" + "- 1\n" * 150_000, "more than 20,000 values. Put our entry"),
+    "wide YAML": ("goose", "a:\n" + "- 1\n" * LIMIT, f"more than {LIMIT:,} values. Put our entry"),
     "long YAML": ("goose", "#" * 2**20 + "\n", "more than 1,048,576 characters. Put our entry in"),
 }
 # Files that say nothing certain about what is to be taken out.
@@ -427,33 +450,22 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_file_that_cannot_take_it_is_left_alone(case: str, bridge: Bridge) -> None:
+def test_file_that_cannot_take_an_entry_is_unchanged(
+    case: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("jsonc.MAX_VALUES", "toml.MAX_VALUES", "yaml.MAX_YAML_VALUES"):
+        monkeypatch.setattr(f"abp_bridge.setup.formats.{limit}", LIMIT)
     host, content, reason = REFUSED[case]
     file = write(file_of(host), content)
     before = file.read_bytes()
     code, said = bridge("install", host, "--yes")
-    assert (code, file.read_bytes()) == (2, before)
-    assert reason in said
-    assert str(file) in said
-    assert said.count("\n") == 1
-    assert len(list(file.parent.iterdir())) == 1
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_doctor_and_the_list_of_hosts_look_at_any_file(
-    case: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits = ("jsonc.MAX_VALUES", "toml.MAX_VALUES", "yaml.MAX_YAML_VALUES")
-    for limit in limits:  # that are reached sooner
-        monkeypatch.setattr(f"abp_bridge.setup.formats.{limit}", 2_000)
-    host, content, _ = REFUSED[case]
-    file = write(file_of(host), content)
-    before = file.read_bytes()
+    assert (code, reason in said, str(file) in said, said.count("\n")) == (2, True, True, 1), said
     code, said = bridge("doctor", "--files", host)
-    assert (code, str(file) in said) == (1, True)
-    assert "Traceback" not in said
+    assert (code, str(file) in said, "Traceback" in said) == (1, True, False)
     code, said = bridge("install", "--list")
-    assert (code, str(file) in said, file.read_bytes() == before) == (0, True, True)
+    assert (code, str(file) in said) == (0, True)
+    assert file.read_bytes() == before
+    assert len(list(file.parent.iterdir())) == 1
 
 
 @pytest.mark.parametrize("case", AMBIGUOUS)
@@ -559,6 +571,7 @@ def test_a_file_that_cannot_be_read_or_written_says_so(bridge: Bridge, home: Pat
     assert (code, "loop is a link that leads back to itself. Mend that first" in said) == (2, True)
 
 
+@pytest.mark.process
 def test_of_several_at_once_none_undoes_another(bridge: Bridge, home: Path) -> None:
     """Each that says it is done is there; who came too late is told to run again."""
     file = write(file_of("cursor"), "{}")
@@ -574,6 +587,7 @@ def test_of_several_at_once_none_undoes_another(bridge: Bridge, home: Path) -> N
     assert all("run this again" in each for each in said if each)
 
 
+@pytest.mark.process
 def test_what_was_killed_leaves_nothing_behind_the_next(bridge: Bridge, home: Path) -> None:
     """A part of the file, which may have tokens, lies beside it until then."""
     file = write(file_of("cursor"), '{"token": "theirs"}')
@@ -612,13 +626,13 @@ def test_without_a_home_nothing_is_written(
     assert (code, "set HOME to its whole path" in said) == (2, True)
 
 
-def test_in_a_folder_that_is_gone_a_sentence_says_so(
+def test_install_in_a_folder_that_is_gone_is_refused(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "gone").mkdir()
     monkeypatch.chdir(home / "gone")
     (home / "gone").rmdir()
-    for words in (["install", "codex"], ["uninstall", "codex"], ["doctor", "--files"]):
+    for words in (["install", "codex"], ["install", "--list"], ["uninstall", "codex"], ["doctor"]):
         code, said = bridge(*words)
         assert (code, "the folder that this runs in is gone" in said) == (2, True)
 
@@ -641,11 +655,12 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(
 # --- consent, and how it is told ------------------------------------------------------------------
 
 
-def test_off_a_terminal_it_is_only_shown(bridge: Bridge) -> None:
+def test_install_without_a_terminal_only_shows_the_change(bridge: Bridge) -> None:
     code, said = bridge("install", "codex")
     assert (code, file_of("codex").exists()) == (1, False)
-    assert "+[mcp_servers.abp]" in said
-    assert "this is no terminal to ask at. --yes does it without asking" in said
+    assert '+args = ["serve", "--page", "open"]' in said
+    assert "Nothing was changed: this is no terminal to ask at. --yes does it without" in said
+    assert "There is no codex on the PATH here." in said
 
 
 def test_the_lines_around_are_not_shown(bridge: Bridge) -> None:
@@ -653,9 +668,10 @@ def test_the_lines_around_are_not_shown(bridge: Bridge) -> None:
     assert "sk-" not in bridge("install", "goose")[1]
 
 
+@pytest.mark.process
+@pytest.mark.terminal
 def test_on_a_terminal_the_person_is_asked(home: Path) -> None:
     code = (
-        "from abp_bridge.cli import install; install.own_command = lambda: ['/x/abp-bridge'];"
         "from abp_bridge.cli.main import main; words = ['install', 'codex'];"
         "raise SystemExit(10 * main(words) + main(words))"
     )
@@ -694,22 +710,15 @@ def test_the_entry_alone_is_printed(bridge: Bridge) -> None:
     ]
 
 
-def test_a_folder_that_cannot_be_looked_into_is_said(
-    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_folder_that_cannot_be_read_is_reported(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CODEX_HOME", "/" + "x" * 300)  # as one of another person's
+    monkeypatch.setenv("CODEX_HOME", "/" + "x" * 300)
     reason = "cannot be read: File name too long"
     rows = bridge("install", "--list")[1].splitlines()
     assert (reason in rows[0], "(not there yet" in rows[1]) == (True, True)
     for code, said in (bridge("install", "codex", "--yes"), bridge("doctor", "--files", "codex")):
         assert (code != 0, reason in said) == (True, True), said
-    gone = home / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    for words in (("install", "--list"), ("uninstall", "codex"), ("doctor", "codex")):
-        code, said = bridge(*words)
-        assert (code, "the folder that this runs in is gone" in said) == (2, True)
 
 
 def test_a_strangers_file_does_not_repaint_the_terminal(bridge: Bridge, home: Path) -> None:
@@ -726,73 +735,57 @@ def test_a_strangers_file_does_not_repaint_the_terminal(bridge: Bridge, home: Pa
     assert "\\u001b[2J" in said[3]
 
 
-def spawn_bridge(home: Path, encoding: str, *words: str) -> str:
-    """What the program says on a terminal that is not UTF-8, as text of that."""
-    ended = subprocess.run(
-        [Path(sys.executable).with_name("abp-bridge"), *words],
-        check=False,
-        capture_output=True,
-        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": encoding},
-        cwd=home,
+def run_encoded(encoding: str, *words: str) -> str:
+    """Run a command with a stdout of this encoding: what it writes there."""
+    with pytest.MonkeyPatch.context() as patch:
+        out = io.BytesIO()
+        patch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding=encoding, write_through=True))
+        assert main(words) == 0
+        return out.getvalue().decode(encoding)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_printed_shell_command_names_the_server_in_any_encoding(encoding: str, home: Path) -> None:
+    write(home / ".claude.json", '{"mcpServers": {"dä": {"command": "npx"}}}')
+    command = run_encoded(encoding, "install", "claude", "--wrap", "dä", "--print").strip()
+    shown = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {command}"], check=True, capture_output=True
     )
-    assert (ended.returncode, b"Traceback" in ended.stderr) == (0, False), ended.stderr
-    return ended.stdout.decode(encoding)
-
-
-def test_a_command_for_a_shell_names_the_same_server_in_any_encoding(home: Path) -> None:
-    server = {"mcpServers": {"d\u00e4": {"command": "npx"}}}
-    write(home / ".claude.json", json.dumps(server))
-    words = ("install", "claude", "--wrap", "d\u00e4", "--print")
-    for encoding in ("ascii", "utf-8"):
-        command = spawn_bridge(home, encoding, *words).strip()
-        read_file = subprocess.run(
-            ["bash", "-c", f"printf '%s\\n' {command}"], check=True, capture_output=True
-        )
-        assert "d\u00e4" in read_file.stdout.decode().splitlines()
+    assert "dä" in shown.stdout.decode().splitlines()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_is_not_utf_8_is_told_in_what_it_has(encoding: str, home: Path) -> None:
-    home = home / "Bj\u00f6rn \U0001f600"
-    address = "mongodb://u:s3cret@h/x"
-    before = f'[mcp_servers.db]\ncommand = "npx"\nargs = ["--connectionString", "{address}"]\n'
-    file = write(home / ".codex/config.toml", before)
+def test_install_on_a_terminal_without_utf_8(
+    encoding: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home / "Björn \U0001f600"))
+    before = '[mcp_servers.db]\ncommand = "npx"\nargs = ["--connect", "db://u:s3cret@h/x"]\n'
+    file = write(file_of("codex"), before)
     wrap = ("codex", "--wrap", "db", "--yes")
     for command, after in (("install", True), ("uninstall", False)):
-        for more in ([], ["--json"]):
-            file.write_text(before)
-            if not after:
-                spawn_bridge(home, encoding, "install", *wrap)
-            said = spawn_bridge(home, encoding, command, *wrap, *more)
-            assert ('"mcp"' in file.read_text()) is after
-            assert "s3cret" not in said
-            if more:
-                told = json.loads(said)
-                assert (told["status"], told["file"]) == ("done", str(file))
-            else:
-                assert "Done: " in said
-    assert "config.toml" in spawn_bridge(home, encoding, "install", "--list")
+        said = run_encoded(encoding, command, *wrap)
+        assert ('"mcp"' in file.read_text(), "Done: " in said, "s3cret" in said) == (
+            after,
+            True,
+            False,
+        )
+        told = json.loads(run_encoded(encoding, command, *wrap, "--json"))
+        assert (told["status"], told["file"]) == ("nothing to do", str(file))
+    assert "config.toml" in run_encoded(encoding, "install", "--list")
 
 
 @pytest.mark.parametrize("host", ["codex", "goose", "cursor", "claude"])
-def test_what_is_to_be_put_in_by_hand_reads_the_same_in_any_encoding(host: str, home: Path) -> None:
-    value = "Bj\u00f6rn \U0001f600"
+def test_printed_entry_reads_the_same_in_any_encoding(host: str, home: Path) -> None:
+    value = "Björn \U0001f600"
     words = ("install", host, "--app", f"stdio:{value}", "--print")
-    shown = [spawn_bridge(home, each, *words) for each in ("utf-8", "ascii")]
+    shown = [run_encoded(each, *words) for each in ("utf-8", "ascii")]
     assert (value in shown[0], shown[1].isascii()) == (host != "claude", True)
     if host == "claude":
         assert shown[0] == shown[1]
     else:
-        read_file = [Document(each.encode(), HOSTS[host].format).value for each in shown]
-        assert read_file[0] == read_file[1]
-
-
-def test_without_an_app_the_bridge_alone_is_shown_and_nothing_is_written(bridge: Bridge) -> None:
-    code, said = bridge("install", "codex")
-    assert (code, file_of("codex").exists()) == (1, False)
-    assert '+args = ["serve", "--page", "open"]' in said
-    assert "Nothing was changed: this is no terminal to ask at. --yes does it" in said
-    assert "There is no codex on the PATH here." in said
+        read = [Document(each.encode(), HOSTS[host].format).value for each in shown]
+        assert read[0] == read[1]
 
 
 def test_all_hosts_are_listed(bridge: Bridge) -> None:
@@ -880,14 +873,19 @@ def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Brid
     assert again.startswith('Nothing to do: "mongodb" does not go through abp-bridge in ')
 
 
-@pytest.mark.parametrize("host", MONGODB)
-@pytest.mark.parametrize("gone", ["/gone/bin/abp-bridge", "/gone/bin/python -m abp_bridge"])
+@pytest.mark.parametrize(
+    ("host", "gone"),
+    [
+        *((host, "/gone/bin/python -m abp_bridge") for host in MONGODB),
+        ("codex", "/gone/bin/abp-bridge"),
+    ],
+)
 def test_a_server_behind_a_bridge_that_moved_is_put_behind_the_one_that_is_here(
     host: str, gone: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(file_of(host), MONGODB[host])
     with monkeypatch.context() as moved:
-        moved.setattr("abp_bridge.cli.install.own_command", gone.split)
+        moved.setattr(install, "own_command", gone.split)
         assert bridge("install", host, "--wrap", "mongodb", "--yes")[0] == 0
     (before,) = servers_of(host)
     code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
@@ -921,12 +919,20 @@ def test_a_server_that_was_written_behind_us_by_hand_is_put_behind_us_anew_and_f
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_an_argument_that_is_no_text_is_not_lost(command: str, bridge: Bridge) -> None:
-    content = "extensions:\n  db:\n    cmd: abp-bridge\n    args: [mcp, --, npx, --port, 8080]\n"
-    file = write(file_of("goose"), content)
-    code, said = bridge(command, "goose", "--wrap", "db", "--yes")
-    problem = '"db" has arguments that are no list of texts, 8080: write them as one'
-    assert (code, problem in said) == (2, True)
+@pytest.mark.parametrize(
+    ("host", "content"),
+    [
+        ("goose", "extensions:\n  db:\n    cmd: abp-bridge\n    args: [mcp, --, npx, -p, 8080]\n"),
+        ("cursor", '{"mcpServers": {"db": {"command": "npx", "args": "one two"}}}'),
+    ],
+    ids=["number", "one text"],
+)
+def test_wrap_of_arguments_that_are_not_a_list_of_texts_is_refused(
+    command: str, host: str, content: str, bridge: Bridge
+) -> None:
+    file = write(file_of(host), content)
+    code, said = bridge(command, host, "--wrap", "db", "--yes")
+    assert (code, '"db" has arguments that are no list of texts' in said) == (2, True), said
     assert file.read_text() == content
 
 
@@ -1047,7 +1053,7 @@ def test_an_agent_stands_behind_us(bridge: Bridge, home: Path) -> None:
     shell = entry["args"][4]
     assert entry["args"] == ["acp", "--app", "demo", "--", shell, "-c", "x y"]
     assert (entry["type"], os.path.isabs(shell)) == ("custom", True)
-    assert entry["env"]["PATH"] == "/usr/bin:/bin"
+    assert entry["env"]["PATH"] == os.environ["PATH"]
     assert bridge("uninstall", "zed", "--agent", "--yes")[0] == 0
     assert not file_of("zed").exists()
 
@@ -1092,12 +1098,11 @@ def test_claude_code_is_given_its_own_command(bridge: Bridge, home: Path) -> Non
     assert bridge("install", "claude", "--print")[1].startswith("claude mcp add-json")
 
 
+@pytest.mark.process
 def test_claude_code_writes_its_file_with_consent(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = write(home / "bin/claude", CLAUDE)
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    program = install_claude(home, CLAUDE, monkeypatch)
     code, said = bridge("install", "claude")
     assert (code, "this is no terminal to ask at" in said) == (1, True)
     assert not (home / "claude.log").exists()
@@ -1119,37 +1124,20 @@ def test_claude_code_writes_its_file_with_consent(
     assert (code, 'ended well, but "abp"' in said) == (2, True)
 
 
-# Claude Code's own command, which keeps what is for one folder by the folder of its repository.
-CLAUDE_LOCAL = """#!{python}
-import json, pathlib, sys
-_, verb, _, scope, name, *entry = sys.argv[1:]
-file = pathlib.Path.home() / ".claude.json"
-value = json.loads(file.read_text())
-servers = (value if scope == "user" else value["projects"]["{folder}"])["mcpServers"]
-if verb == "remove":
-    del servers[name]
-else:
-    assert name not in servers
-    servers[name] = json.loads(entry[0])
-file.write_text(json.dumps(value))
-"""
 DOCS: JsonObject = {"type": "stdio", "command": "npx", "args": ["docs"], "env": {}}
 
 
 def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
-    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+    bridge: Bridge, home: Path, claude: Claude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `claude mcp add` has it where no scope is said."""
+    """`claude mcp add` without a scope writes such an entry."""
     shop = home / "shop"
     (shop / ".git").mkdir(parents=True)
     (shop / "in").mkdir()
     everywhere = {"docs": {**DOCS, "args": ["all"]}, "far": {"url": "https://x.y"}}
     before = {"mcpServers": everywhere, "projects": {str(shop): {"mcpServers": {"docs": DOCS}}}}
     file = write(home / ".claude.json", json.dumps(before))
-    text = CLAUDE_LOCAL.replace("{python}", sys.executable).replace("{folder}", str(shop))
-    program = write(home / "bin/claude", text)
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    claude.folder = str(shop)
     monkeypatch.chdir(shop / "in")
 
     def there(value: Any) -> tuple[Any, Any]:
@@ -1200,20 +1188,16 @@ def test_what_goes_before_a_projects_entry_is_said(
     assert bridge("install", "claude", "--project", "--yes")[0] == 0
 
 
-def test_what_comes_first_stands_beside_a_command_that_is_printed(home: Path) -> None:
+def test_print_of_claude_command_says_what_to_run_first(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (home / ".git").mkdir()
     servers = {str(home): {"mcpServers": {"docs": {**DOCS, "env": {"TOKEN": "t-123"}}}}}
     write(home / ".claude.json", json.dumps({"projects": servers}))
-    ended = subprocess.run(
-        [sys.executable, "-m", "abp_bridge", "install", "claude", "--wrap", "docs", "--print"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        cwd=home,
-        check=True,
-    )
-    assert ended.stdout.startswith("claude mcp add-json --scope local docs ")
-    assert ended.stderr.splitlines() == [
+    assert main(["install", "claude", "--wrap", "docs", "--print"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("claude mcp add-json --scope local docs ")
+    assert said.err.splitlines() == [
         f"abp-bridge: this is for {home} alone: run it in this folder",
         "abp-bridge: one of this name is there: claude mcp remove --scope local docs comes first",
         f"abp-bridge: {install.HIDDEN_HERE}",
@@ -1221,17 +1205,14 @@ def test_what_comes_first_stands_beside_a_command_that_is_printed(home: Path) ->
 
 
 def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
-    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+    bridge: Bridge, home: Path, claude: Claude
 ) -> None:
-    """Its version has another folder for this one."""
+    """A version of Claude Code may take another folder for this one."""
     (home / ".git").mkdir()  # above it there may be another
     folders = {str(home): {"mcpServers": {"docs": DOCS}}}
     before: Any = {"projects": {**folders, "/b": {"mcpServers": {"docs": {**DOCS, "args": ["b"]}}}}}
     file = write(home / ".claude.json", json.dumps(before))
-    text = CLAUDE_LOCAL.replace("{python}", sys.executable).replace("{folder}", "/b")
-    program = write(home / "bin/claude", text)
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    claude.folder = "/b"
     for words in (["install", "claude", "--wrap", "docs"], ["uninstall", "claude"]):
         if words[0] == "uninstall":
             ours = {"command": "abp-bridge", "args": ["serve"]}
@@ -1246,16 +1227,12 @@ def test_what_claude_code_takes_out_elsewhere_is_not_put_in_its_place(
 
 
 def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_meant_there(
-    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+    bridge: Bridge, home: Path, claude: Claude
 ) -> None:
     (home / ".git").mkdir()  # above it there may be another
     ours = {"command": "/gone/abp-bridge", "args": ["serve"]}
     before = {"mcpServers": {}, "projects": {str(home): {"mcpServers": {"abp": ours}}}}
     file = write(home / ".claude.json", json.dumps(before))
-    text = CLAUDE_LOCAL.replace("{python}", sys.executable).replace("{folder}", str(home))
-    program = write(home / "bin/claude", text)
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     assert bridge("install", "claude", "--app", "demo", "--yes")[0] == 0
     local = json.loads(file.read_text())["projects"][str(home)]["mcpServers"]["abp"]
     assert (local["command"], local["args"][:3]) == (OURS[0], ["serve", "--app", "demo"])
@@ -1267,66 +1244,35 @@ def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_me
     }
 
 
-# It has no room for an entry of this kind.
-FULL = """add-json)
-case "$6" in {full}) echo 'no room for t-123' >&2; exit 3 ;; esac
-"""
+# What Claude Code does wrong -> whether the old entry is there again.
+FAILURES = {
+    "refuses ours": True,
+    "refuses everything": False,
+    "never ends": False,
+    "writes no JSON": True,
+}
 
 
-@pytest.mark.parametrize("full", ["*abp-bridge*", "*"])
-def test_what_claude_code_took_out_is_not_lost(
-    full: str, bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failure", FAILURES)
+def test_entry_that_claude_code_removed_is_not_lost(
+    failure: str, bridge: Bridge, home: Path, claude: Claude
 ) -> None:
-    before = '{"mcpServers": {"docs": {"command": "npx", "env": {"T": "t-123"}}}}'
-    file = write(home / ".claude.json", before)
-    words = FULL.replace("{full}", full)
-    program = write(home / "bin/claude", CLAUDE.replace("add-json) ", words))
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
-    assert (code, "ended with 3: no room for" in said, "t-123" in said) == (2, True, False)
-    backup = file.with_name(file.name + BACKUP)
-    if full == "*":
-        assert f'"docs" is not what it was. The file as it was before is in {backup}' in said
-        assert backup.read_text() == before
-    else:
-        assert '"docs" is again what it was' in said
-        assert json.loads(file.read_text()) == json.loads(before)
-        assert not backup.exists()
-
-
-@pytest.mark.parametrize(
-    ("does", "kept"),
-    [
-        ("add-json) exec sleep 600 ;;", False),
-        ("""remove) printf '{' > "$HOME/.claude.json" ;;""", True),
-    ],
-    ids=["never ends", "is no JSON"],
-)
-def test_whatever_claude_code_does_what_it_had_is_kept_and_no_secret_is_said(
-    does: str, kept: bool, bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = '{"mcpServers": {"docs": {"command": "npx", "env": {"T": "t-123"}}}}'
-    file = write(home / ".claude.json", before)
-    program = write(home / "bin/claude", CLAUDE.replace('case "$2" in', f'case "$2" in\n{does}'))
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    if "sleep" in does:
-        monkeypatch.setattr(proposals, "COMMAND_LIMIT", 5.0)
+    before = {"mcpServers": {"docs": {"command": "npx", "env": {"T": "t-123"}}}}
+    file = write(home / ".claude.json", json.dumps(before))
+    claude.breaks = failure
+    claude.refuses = {"refuses ours": "abp-bridge", "refuses everything": ""}.get(failure)
     code, said = bridge("install", "claude", "--wrap", "docs", "--yes")
     backup = file.with_name(file.name + BACKUP)
-    told = f'"docs" is not what it was. The file as it was before is in {backup}'
-    told = '"docs" is again what it was' if kept else told
-    assert (code, told in said, "t-123" in said) == (2, True, False)
-    assert json.loads((file if kept else backup).read_text()) == json.loads(before)
+    lost = f'"docs" is not what it was. The file as it was before is in {backup}'
+    told = '"docs" is again what it was' if FAILURES[failure] else lost
+    assert (code, told in said, "t-123" in said) == (2, True, False), said
+    assert ("ended with 3: no room for" in said) == ("refuses" in failure)
+    assert json.loads((file if FAILURES[failure] else backup).read_text()) == before
 
 
 def test_claude_code_keeps_an_entry_that_changed_while_you_were_asked(
-    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
+    bridge: Bridge, home: Path, claude: Claude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = write(home / "bin/claude", CLAUDE)
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     file = write(home / ".claude.json", '{"mcpServers": {"docs": {"command": "a"}}}')
     theirs = '{"mcpServers": {"docs": {"command": "b"}}}'
 
@@ -1363,6 +1309,8 @@ def test_secrets_of_a_file_are_not_shown(bridge: Bridge, home: Path) -> None:
     said += bridge("uninstall", "cursor", "--wrap", "docs", "--json")[1]
     assert [each for each in ("k-123", "p-123", "t-123", "b-123", "g-123") if each in said] == []
     assert "t-123" in file_of("cursor").read_text()
+    printed = bridge("install", "kiro", "--wrap", "docs", "--print")[1]
+    assert [each for each in ("k-123", "p-123", "t-123") if each in printed] == []
     shown = bridge("install", "cursor", "--name", "two", "--json")[1]
     assert json.loads(shown)["entry"]["command"] == OURS[0]
 
@@ -1389,13 +1337,6 @@ def test_a_secret_in_the_same_line_is_not_shown(case: str, bridge: Bridge) -> No
             said = bridge(words[0], "cursor", *words[1:], *more)[1]
             assert "S3CRET" not in said
     assert "S3CRET" in file.read_text()
-
-
-def test_what_is_printed_of_a_persons_server_has_no_secrets(bridge: Bridge) -> None:
-    write(file_of("cursor"), SECRET)
-    said = bridge("install", "cursor", "--wrap", "docs", "--print")[1]
-    assert [each for each in ("k-123", "p-123", "t-123") if each in said] == []
-    assert json.loads(said)["mcpServers"]["docs"]["env"]["T"] == "…"
 
 
 def test_claudes_file_of_a_project_is_written_as_any_other(bridge: Bridge, home: Path) -> None:
