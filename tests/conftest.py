@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +45,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="each like bridge on all fixtures; each end of each question of each pair",
     )
 
+
+# --- asyncio --------------------------------------------------------------------------------------
+
+
+async def sock_accept(loop: Any, listener: socket.socket) -> tuple[socket.socket, Any]:
+    """`sock_accept` that may be cancelled as a connection arrives.
+
+    asyncio's raises InvalidStateError then or drops the connection, which fails a later test.
+    """
+    while True:
+        try:
+            accepted, address = listener.accept()
+        except BlockingIOError:
+            ready = loop.create_future()
+            loop.add_reader(listener, lambda ready=ready: ready.done() or ready.set_result(None))
+            try:
+                await ready
+            finally:
+                loop.remove_reader(listener)
+        else:
+            accepted.setblocking(False)
+            return accepted, address
+
+
+# For every server that a test starts, whatever library it is from.
+setattr(BaseSelectorEventLoop, "sock_accept", sock_accept)  # noqa: B010
 
 # --- the environment ------------------------------------------------------------------------------
 
