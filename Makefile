@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux xvfb demo packages quick test coverage check mypy basedpyright format bench hosts agents conformance soak fuzz \
+.PHONY: help setup chromium tmux xvfb demo packages quick test isolation coverage check mypy basedpyright format bench hosts agents conformance soak fuzz \
 	servers webmcp fixtures docs limits size clean
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo 'make quick              the tests that need no process, browser, terminal or network, in a minute'
 	@echo 'make quick ARGS="-k select"  some of them: ARGS are pytest'"'"'s'
 	@echo 'make test               all tests, with a real Chromium and a real terminal'
+	@echo 'make isolation          make test with misleading programs, locale, time zone and folders'
 	@echo 'make coverage           the lines of each file that make quick runs'
 	@echo 'make check              lint, format, types, the arrows between rooms, dependencies, unused code, and the docs'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
@@ -111,6 +112,15 @@ else
 	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c "import os; print(os.cpu_count() * 3)") \
 	  --dist=worksteal -m '$(NEEDS)'
 endif
+
+# The same on a machine that could mislead tests: agents on PATH, another locale and time zone, no display,
+# and a repository in /tmp.
+DUMMIES := $(CURDIR)/$(VENV)/dummies
+isolation: setup
+	@mkdir -p $(DUMMIES) && for name in claude codex goose gemini opencode; do \
+	  printf '#!/bin/sh\nexit 9\n' >$(DUMMIES)/$$name && chmod +x $(DUMMIES)/$$name; done
+	@mkdir /tmp/.git && trap 'rmdir /tmp/.git' EXIT && \
+	env -u DISPLAY PATH="$(DUMMIES):$$PATH" LANG=C TZ=Pacific/Chatham $(MAKE) --no-print-directory test
 
 coverage: setup
 	$(BIN)/coverage erase
