@@ -426,7 +426,7 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
     "dense TOML": ("codex", "a = 1\n" * (LIMIT + 1), f"more than {LIMIT:,} values. Put our entry"),
     "a name of many parts": ("codex", f"a{'.a' * 50_000} = 1\n", "line 1: it is nested too deeply"),
     "a text without an end": ("codex", "a = " + '"\\' * 100_000, "this is no TOML"),
-    "deep YAML": ("goose", "a: " + "[" * 20_000, "it is nested too deeply"),
+    "deep YAML": ("goose", "a: " + "[" * 300, "it is nested too deeply"),
     "wide YAML": ("goose", "a:\n" + "- 1\n" * LIMIT, f"more than {LIMIT:,} values. Put our entry"),
     "long YAML": ("goose", "#" * 2**20 + "\n", "more than 1,048,576 characters. Put our entry in"),
 }

@@ -1,13 +1,11 @@
-"""Recordings: what a trace holds and what it never holds, and what becomes of it as a fixture."""
+"""Traces: what they hold, what they never hold, and the fixtures made of them."""
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 import resource
 import stat
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +16,14 @@ import pytest
 from fixture_maker.cases import ASKED, Case, cases, on_surface
 from fixture_maker.host import Bridge
 from fixture_maker.person import Filled, Person, person
-from support.harness import PATIENCE, RawHost, environment, run
+from support import in_process
+from support.harness import RawHost, run
 from support.paths import APPS
 from support.traces import written
 
 from abp_bridge.conformance.fixture import reduce
 from abp_bridge.conformance.format import TraceError, parse_recordings
 from abp_bridge.conformance.match import match
-from abp_bridge.conformance.redactor import MAX_KNOWN
 from abp_bridge.conformance.user_drivers import free_port
 from abp_bridge.core.matrix import MATRIX, QuestionShape, SurfaceVariant, find_cell
 from abp_bridge.core.surface import Surface
@@ -48,48 +46,42 @@ def recorded(tmp_path: Path, conversation: Case) -> str:
     return Bridge(conversation, tmp_path).play()
 
 
-def test_a_recording_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
-    recorded(
-        tmp_path,
-        case(
-            [{"ask": ASKED[QuestionShape.SELECT_MANY].request}],
-            person(ASKED[QuestionShape.SELECT_MANY]),
-        ),
-    )
-    saved = run(
-        "replay",
-        "--save",
-        str(tmp_path / "trace.jsonl"),
-        str(tmp_path / "fixture.jsonl"),
-        "--shows",
-        "Twelve cities",
-    )
-    assert saved.returncode == 0, saved.stderr
-    (fixture,) = parse_recordings((tmp_path / "fixture.jsonl").read_text())
-    assert fixture.head.proves == (
-        {"surface": "mcp-form", "version": "2025-11-25", "shape": "select, more than 4"},
-    )
-    assert fixture.head.shows == "Twelve cities"
-    for name in ("fixture.jsonl", "trace.jsonl"):
-        assert run("replay", str(tmp_path / name)).stdout.endswith("1 passed, 0 failed\n")
-    again = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
-
-
-def test_a_trace_holds_what_happened_to_each_question(tmp_path: Path) -> None:
-    text = recorded(
-        tmp_path,
-        case([{"ask": ASKED[QuestionShape.CONFIRM].request}], person(ASKED[QuestionShape.CONFIRM])),
-    )
+@pytest.mark.process
+def test_trace_becomes_a_fixture_that_passes(tmp_path: Path) -> None:
+    asked = ASKED[QuestionShape.SELECT_MANY]
+    text = recorded(tmp_path, case([{"ask": asked.request}], person(asked)))
     events = [json.loads(line) for line in text.splitlines() if '"event"' in line]
     assert [event["event"] for event in events] == [
         "InputRequestEvent",
         "AttemptEvent",
         "InputResolvedEvent",
     ]
-    assert events[-1]["content"] == {"confirmed": True}
+    trace, made = str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl")
+    saved = run("replay", "--save", trace, made, "--shows", "Twelve cities")
+    assert saved.returncode == 0, saved.stderr
+    (fixture,) = parse_recordings((tmp_path / "fixture.jsonl").read_text())
+    assert fixture.head.proves == (
+        {"surface": "mcp-form", "version": "2025-11-25", "shape": "select, more than 4"},
+    )
+    assert fixture.head.shows == "Twelve cities"
+    for name in (made, trace):
+        assert run("replay", name).stdout.endswith("1 passed, 0 failed\n")
+    again = run("replay", "--save", trace, made)
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
 
 
+def save(tmp_path: Path) -> tuple[int, str, str]:
+    """Save a trace as a fixture: the exit code, stdout and stderr."""
+    words = ["replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl")]
+    return in_process.run_command(words)
+
+
+def state(value: Json) -> Json:
+    return {"tell": STATE, "params": {"field": "x", "newValue": value}}
+
+
+@pytest.mark.process
+@pytest.mark.network
 def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     """Not as the answer, and not where the app says it again: in its result, in a state, in an
     address.
@@ -97,20 +89,11 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
     environment = {"SOME_API_KEY": "key-0815-secret", "PLACE_OF_WORK": "Atlantis-Secret-Lab"}
     steps = [
         {"ask": ASKED[QuestionShape.SECRET].request, "aloud": True},
-        {"tell": STATE, "params": {"field": "note", "newValue": f"they typed {SECRET}!"}},
-        {
-            "tell": STATE,
-            "params": {"field": "key", "newValue": "key-0815-secret of Atlantis-Secret-Lab"},
-        },
-        {
-            "tell": STATE,
-            "params": {
-                "field": "from",
-                "newValue": "https://ann:hunter2secret@example.com/?token=abcsecretdef",
-            },
-        },
-        {"tell": STATE, "params": {"field": "login", "newValue": {"password": "opensesamesecret"}}},
-        {"tell": STATE, "params": {"field": "again", "newValue": "opensesamesecret is the word"}},
+        state(f"they typed {SECRET}!"),
+        state("key-0815-secret of Atlantis-Secret-Lab"),
+        state("https://ann:hunter2secret@example.com/?token=abcsecretdef"),
+        state({"password": "opensesamesecret"}),
+        state("opensesamesecret is the word"),
         {
             "tell": "notifications/error",
             "params": {
@@ -130,7 +113,7 @@ def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
 
     text = recorded(tmp_path, case(steps, answers, env=environment))
     (tmp_path / "fixture.jsonl").unlink(missing_ok=True)
-    run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
+    save(tmp_path)
     drawn = run("trace", str(tmp_path / "trace.jsonl"), "--width", "400")
     (link,) = links
     planted = [
@@ -163,6 +146,8 @@ SAID_AGAIN: tuple[Json, ...] = (
 )
 
 
+@pytest.mark.process
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("surface", "version"),
     [column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.SAMPLING)],
@@ -186,13 +171,7 @@ def test_a_secret_stands_nowhere_whatever_asks(
     conversation = replace(
         alone,
         capabilities=alone.capabilities or (FORMS if refused and alone.protocol == "mcp" else {}),
-        steps=[
-            {"ask": asked.request, "aloud": True},
-            *(
-                {"tell": STATE, "params": {"field": "note", "newValue": each}}
-                for each in SAID_AGAIN
-            ),
-        ],
+        steps=[{"ask": asked.request, "aloud": True}, *map(state, SAID_AGAIN)],
         person=person(asked),
         files={"answers.json": json.dumps([{"value": SECRET}])},
         arguments=(*arguments, *(["--page"] if refused else [])),
@@ -202,79 +181,60 @@ def test_a_secret_stands_nowhere_whatever_asks(
         mute=alone.mute and not refused,
     )
     text = recorded(tmp_path, conversation)
-    saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
-    drawn = run("trace", str(tmp_path / "trace.jsonl"), "--full")
-    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn.stdout):
+    saved = save(tmp_path)
+    drawn = in_process.run_command(["trace", str(tmp_path / "trace.jsonl"), "--full"])[1]
+    for where in (text, (tmp_path / "fixture.jsonl").read_text(), drawn):
         assert '"success": true' in where
         assert "[secret]" in where
     for where in (
         text,
         (tmp_path / "fixture.jsonl").read_text(),
-        drawn.stdout,
-        saved.stdout,
-        saved.stderr,
+        drawn,
+        *saved[1:],
         (tmp_path / "host.stderr").read_text(),
     ):
         for planted in (SECRET, "tr0ub4dor", base64.b64encode(b"tr0ub4dor").decode()[:8], password):
             assert planted not in where
 
 
-def test_a_secret_in_an_envelope_is_one_too(tmp_path: Path) -> None:
+def test_secret_in_an_envelope_is_hidden(tmp_path: Path) -> None:
     request = {
         "method": "elicitation/input",
         "params": {"prompt": "Your PIN?", "schema": {"type": "integer"}},
     }
+    answer = {"success": True, "data": {"value": 271828}}
+    told = {"event": "x", "data": {"typed": 271828, "words": "PIN 271828 taken"}}
     text = written(
         tmp_path,
         ("app", "bridge", {"type": "elicitation/request", "id": "q1", "payload": request}),
         (
             "bridge",
             "app",
-            {
-                "type": "elicitation/response",
-                "id": "q1",
-                "timestamp": 1,
-                "payload": {"success": True, "data": {"value": 271828}},
-            },
+            {"type": "elicitation/response", "id": "q1", "timestamp": 1, "payload": answer},
         ),
-        (
-            "app",
-            "bridge",
-            {
-                "type": "notification",
-                "payload": {"event": "x", "data": {"typed": 271828, "words": "PIN 271828 taken"}},
-            },
-        ),
+        ("app", "bridge", {"type": "notification", "payload": told}),
     )
     assert "271828" not in text
     assert '"data": {"value": "[secret]"}' in text
 
 
-def test_what_an_agent_asks_for_in_a_form_can_be_secret(tmp_path: Path) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"user": {"type": "string"}, "password": {"type": "string"}},
-        "required": ["user", "password"],
-    }
-    form = {
-        "method": "elicitation/create",
-        "params": {"mode": "form", "message": "Log in", "requestedSchema": schema},
-    }
+def test_secret_field_of_an_agents_form_is_hidden(tmp_path: Path) -> None:
+    fields = {"user": {"type": "string"}, "password": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": [*fields]}
+    params = {"mode": "form", "message": "Log in", "requestedSchema": schema}
+    form = {"method": "elicitation/create", "params": params}
     answer = {"action": "accept", "content": {"user": "annabel", "password": "hunter2hunter2"}}
+    echo = {"method": "x", "params": {"said": "annabel typed hunter2hunter2"}}
     text = written(
         tmp_path,
         ("agent", "bridge", {"jsonrpc": "2.0", "id": 1, **form}),
         ("bridge", "host", {"jsonrpc": "2.0", "id": "abp-1", **form}),
         ("host", "bridge", {"jsonrpc": "2.0", "id": "abp-1", "result": answer}),
         ("bridge", "agent", {"jsonrpc": "2.0", "id": 1, "result": answer}),
-        (
-            "agent",
-            "bridge",
-            {"jsonrpc": "2.0", "method": "x", "params": {"said": "annabel typed hunter2hunter2"}},
-        ),
+        ("agent", "bridge", {"jsonrpc": "2.0", **echo}),
     )
     assert "hunter2" not in text
-    assert "annabel typed [secret]" in text, "what is no secret stays"
+    assert "annabel typed [secret]" in text
 
 
 def test_what_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
@@ -282,32 +242,32 @@ def test_what_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
     assert '"content": "[cut 1000000 characters]"' in text
 
 
-def test_a_recording_is_its_owners_and_begins_with_the_first_message(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_trace_is_private_and_of_one_session_at_a_time(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
-    with RawHost("--app", "demo", "--record", str(trace)) as host:
-        assert not trace.exists()
+
+    def record() -> RawHost:
+        return RawHost("--app", "demo", "--record", str(trace))
+
+    with record() as host:
         assert host.end() == 0
-    assert not trace.exists(), "a host that only looks leaves nothing"
-    with RawHost("--app", "demo", "--record", str(trace)) as host:
+    assert not trace.exists(), "a host that sends nothing leaves no file"
+    with record() as host:
         host.initialize()
         assert stat.S_IMODE(trace.stat().st_mode) == 0o600
-        with RawHost("--app", "demo", "--record", str(trace)) as other:
+        with record() as other:
             other.initialize()
             assert other.end() == 0
         assert host.end() == 0
-    assert (
-        len(parse_recordings(trace.read_text())),
-        len(parse_recordings(Path(f"{trace}.2").read_text())),
-    ) == (
-        1,
-        1,
-    ), "two at once are not mixed"
-    with RawHost("--app", "demo", "--record", str(trace)) as host:
+    assert len(parse_recordings(trace.read_text())) == 1
+    assert len(parse_recordings(Path(f"{trace}.2").read_text())) == 1
+    with record() as host:
         host.initialize()
         assert host.end() == 0
     assert len(parse_recordings(trace.read_text())) == 2, "the next is appended"
 
 
+@pytest.mark.process
 def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -336,12 +296,10 @@ CAFE = '{"abp-trace": 1}\n{"way": "host->bridge", "message": {"method": "café"}
 
 @pytest.mark.parametrize(
     ("kept", "is_cut"),
-    [(-4, True), (-5, True), (-1, False), (None, False)],
-    ids=["after a letter", "within a letter", "before the end of the line", "nowhere"],
+    [(-4, True), (-5, True), (-1, False)],
+    ids=["after a letter", "within a letter", "before the end of the line"],
 )
-def test_a_file_is_drawn_wherever_it_is_cut_off(
-    kept: int | None, is_cut: bool, tmp_path: Path
-) -> None:
+def test_trace_that_is_cut_off_is_drawn(kept: int, is_cut: bool, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_bytes(CAFE + CAFE.splitlines(keepends=True)[1][:kept])
     drawn = run("trace", str(trace))
@@ -357,59 +315,38 @@ def test_a_file_with_half_a_letter_in_its_middle_is_no_text(tmp_path: Path) -> N
     assert (drawn.returncode, "is no text" in drawn.stderr) == (2, True), drawn
 
 
-def test_more_secrets_than_can_be_kept_end_the_recording_and_not_the_session(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_too_many_secrets_end_the_recording_and_not_the_session(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("abp_bridge.conformance.redactor.MAX_KNOWN", 100)
     trace = tmp_path / "trace.jsonl"
-    secrets = [f"planted secret {number:05}" for number in range(MAX_KNOWN + 1)]
+    secrets = [f"planted secret {number:05}" for number in range(101)]
     with RawHost("--app", "demo", "--record", str(trace)) as host:
         host.initialize()
         host.request("tools/call", {"name": "none", "arguments": {"passwords": secrets}})
         host.request("tools/call", {"name": "none", "arguments": {"note": secrets[-1]}})
         assert "result" in host.request("tools/list")
         assert host.end() == 0
-    assert (
-        "the recording ends here: there were more secrets than can be kept in mind. The session"
-        " goes on" in capfd.readouterr().err
-    )
+    reason = "there were more secrets than can be kept in mind"
+    assert f"the recording ends here: {reason}. The session goes on" in caplog.text
     text = trace.read_text()
     assert "planted" not in text
     assert json.loads(text.splitlines()[-1]) == {
         "event": "RecordingEnded",
-        "reason": "there were more secrets than can be kept in mind; what came after is not here",
+        "reason": f"{reason}; what came after is not here",
     }
     (kept,) = parse_recordings(text)
     assert not kept.unfinished
 
 
-def test_an_agent_behind_the_proxy_is_recorded_too(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_session_of_an_agent_behind_the_proxy_is_recorded(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
-    agent = APPS / "acp_agent.py"
-    command = [
-        sys.executable,
-        "-m",
-        "abp_bridge",
-        "acp",
-        "--record",
-        str(trace),
-        "--",
-        sys.executable,
-        str(agent),
-    ]
-    opening = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": 1, "clientCapabilities": {}},
-    }
-    said = subprocess.run(
-        command,
-        input=json.dumps(opening).encode() + b"\n",
-        capture_output=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert json.loads(said.stdout)["id"] == 1
+    acp = [sys.executable, "-m", "abp_bridge", "acp", "--record", str(trace)]
+    agent = [sys.executable, str(APPS / "acp_agent.py")]
+    with RawHost(command=[*acp, "--", *agent]) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        assert client.end() == 0
     (made,) = parse_recordings(trace.read_text())
     assert [(entry.sender, entry.to) for entry in made.entries if entry.kind == "message"] == [
         ("host", "bridge"),
@@ -428,25 +365,10 @@ def reduced(*entries: Json) -> list[Json]:
     return [each.value for each in reduce(made).entries]
 
 
-def test_a_persons_own_words_are_held_against_a_bridge() -> None:
-    """Though they stand under names such as a bridge has for its own."""
-    data = {
-        "value": {
-            "agent": "Smith",
-            "seconds": 12,
-            "instructions": "Ring twice",
-            "timestamp": 5,
-            "latencyMs": 7,
-        }
-    }
-    said = {
-        "way": "bridge->app",
-        "message": {
-            "id": "q1",
-            "result": {"success": True, "data": data, "metadata": {"latencyMs": 3.5}},
-        },
-    }
-    (made,) = reduced(said)
+def test_fixture_keeps_answers_that_are_named_like_members_of_the_bridge() -> None:
+    data = {"value": {"agent": "Smith", "seconds": 12, "timestamp": 5, "latencyMs": 7}}
+    result = {"success": True, "data": data, "metadata": {"latencyMs": 3.5}}
+    (made,) = reduced({"way": "bridge->app", "message": {"id": "q1", "result": result}})
     assert made["result"] == {"success": True, "data": data, "metadata": {"latencyMs": "[number]"}}
 
 
@@ -492,7 +414,6 @@ def test_what_a_host_only_looks_at_is_left_out() -> None:
 
 @pytest.mark.parametrize("who", ["host->bridge", "bridge->host"])
 def test_what_the_end_of_a_session_brings_about_is_left_out(who: str) -> None:
-    """Whether its host left, or a signal had the bridge leave: a replay ends it in its own way."""
     asked = {"id": "q1", "method": "elicitation/confirm", "params": {"message": "Go?"}}
     withdrawn = {"id": "q1", "result": {"success": False, "cancelled": True}}
     assert reduced(
@@ -503,45 +424,25 @@ def test_what_the_end_of_a_session_brings_about_is_left_out(who: str) -> None:
     ) == [{"id": 2, "method": "tools/call"}, asked]
 
 
-def test_an_apps_name_is_its_stand_ins_too() -> None:
-    (told,) = reduced(
-        {
-            "way": "bridge->host",
-            "message": {"method": "x", "params": {"message": "demo asks: demo.trip?"}},
-        }
-    )
+def test_fixture_has_either_name_of_the_app() -> None:
+    said = {"method": "x", "params": {"message": "demo asks: demo.trip?"}}
+    (told,) = reduced({"way": "bridge->host", "message": said})
     expected = told["params"]["message"]
     assert expected == "[either demo|stdio:app] asks: demo.trip?"
     assert match(expected, "stdio:app asks: demo.trip?", {})
     assert not match(expected, "other asks: demo.trip?", {})
 
 
-def test_a_recording_ends_no_session(tmp_path: Path) -> None:
-    """What is too deep to be written down is cut in the trace, and answered as without one."""
+def test_message_too_deep_for_a_trace_is_cut_there_and_answered(tmp_path: Path) -> None:
     trace = tmp_path / "deep.trace"
-    deep = "[" * 600 + "]" * 600
-    client = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "1"},
-    }
-    lines = [
-        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}),
-        f'{{"jsonrpc": "2.0", "method": "odd", "params": {{"a": {deep}}}}}',
-        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
-    ]
-    command = [sys.executable, "-m", "abp_bridge", "serve", "--app", "demo", "--record", str(trace)]
-    ended = subprocess.run(
-        command,
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert json.loads(ended.stdout.splitlines()[-1])["id"] == 2
+    deep: Json = []
+    for _ in range(600):
+        deep = [deep]
+    with RawHost("--app", "demo", "--record", str(trace)) as host:
+        host.initialize()
+        host.send("odd", {"a": deep})
+        assert "result" in host.request("ping")
+        assert host.end() == 0
     assert "[cut " in trace.read_text()
 
 
@@ -579,21 +480,13 @@ def test_of_the_meta_of_a_hosts_call_what_mcp_has_is_kept() -> None:
     }
 
 
-def test_what_an_agent_tells_of_itself_is_left_out_where_it_is_passed_on() -> None:
-    commands = {
-        "sessionId": "s",
-        "update": {"sessionUpdate": "available_commands_update", "availableCommands": []},
-    }
-    words = {
-        "sessionId": "s",
-        "update": {
-            "sessionUpdate": "agent_message_chunk",
-            "content": {"type": "text", "text": "Hello"},
-        },
-    }
+def test_fixture_leaves_out_what_an_agent_says_about_itself() -> None:
+    commands = {"sessionUpdate": "available_commands_update", "availableCommands": []}
+    text = {"type": "text", "text": "Hello"}
+    words = {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": text}}
     kept = reduced(
         *passed_on(method="_auth/status_update", params={}),
-        *passed_on(method="session/update", params=commands),
+        *passed_on(method="session/update", params={"sessionId": "s", "update": commands}),
         *passed_on(method="session/update", params=words),
     )
     assert [each["params"] for each in kept] == [words, words]
@@ -625,45 +518,29 @@ def test_an_agents_lists_of_settings_are_left_out_of_its_results() -> None:
     ] * 2
 
 
-def test_a_hosts_other_servers_are_left_out_and_the_bridges_own_is_started_as_it_likes() -> None:
+def test_fixture_leaves_out_other_servers_of_the_host() -> None:
     theirs = {"name": "files", "command": "/home/ann/bin/files", "args": [], "env": []}
-    ours = {
-        "name": "abp",
-        "command": "/usr/bin/python3",
-        "args": ["relay.py"],
-        "env": [{"name": "TOKEN", "value": "1"}],
-    }
-    asked, passed = reduced(
-        said(
-            "host->bridge", id=1, method="session/new", params={"cwd": "/", "mcpServers": [theirs]}
-        ),
-        said(
-            "bridge->agent",
-            id=1,
-            method="session/new",
-            params={"cwd": "/", "mcpServers": [theirs, ours]},
-        ),
-    )
+    env = [{"name": "TOKEN", "value": "1"}]
+    ours = {"name": "abp", "command": "/usr/bin/python3", "args": ["relay.py"], "env": env}
+
+    def new(way: str, *servers: Json) -> Json:
+        return said(way, id=1, method="session/new", params={"cwd": "/", "mcpServers": [*servers]})
+
+    asked, passed = reduced(new("host->bridge", theirs), new("bridge->agent", theirs, ours))
     assert asked["params"]["mcpServers"] == []
     assert passed["params"]["mcpServers"] == [
         {"name": "abp", "command": "[any]", "args": "[any]", "env": "[any]"}
     ]
 
 
-def test_what_an_agent_chose_is_not_the_bridges_to_choose() -> None:
-    """A proxy passes its ids on; what it opens itself has names of its own."""
-    asked = {
-        "sessionId": "s-1",
-        "options": [{"optionId": "allow", "name": "Yes", "kind": "allow_once"}],
-    }
+def test_fixture_keeps_ids_of_the_agent_and_names_those_of_the_bridge() -> None:
+    options = [{"optionId": "allow", "name": "Yes", "kind": "allow_once"}]
+    asked = {"sessionId": "s-1", "options": options}
+    request = {"method": "session/request_permission"}
+    own_call = {"sessionId": "s-1", "toolCall": {"toolCallId": "abp-ask-1"}}
     _, passed, own = reduced(
-        *passed_on(id="p", method="session/request_permission", params=asked),
-        said(
-            "bridge->host",
-            id="abp-1",
-            method="session/request_permission",
-            params={"sessionId": "s-1", "toolCall": {"toolCallId": "abp-ask-1"}},
-        ),
+        *passed_on(id="p", **request, params=asked),
+        said("bridge->host", id="abp-1", **request, params=own_call),
     )
     assert passed["params"] == asked
     assert own["params"] == {"sessionId": "s-1", "toolCall": {"toolCallId": "[tool 1]"}}
@@ -678,6 +555,7 @@ def test_words_that_a_host_quotes_are_no_name_of_a_question() -> None:
     assert passed["params"] == prompt
 
 
+@pytest.mark.process
 def test_what_an_agent_calls_on_its_tools_is_recorded_too(tmp_path: Path) -> None:
     (behind,) = [each for each in cases() if each.path == "acp-proxy/app-by-buttons.jsonl"]
     (made,) = parse_recordings(recorded(tmp_path, behind))
@@ -687,39 +565,4 @@ def test_what_an_agent_calls_on_its_tools_is_recorded_too(tmp_path: Path) -> Non
         "notifications/initialized",
         "tools/call",
     ]
-    assert "ABP_RELAY_TOKEN" in (tmp_path / "trace.jsonl").read_text()
-    assert re.search(
-        r'"ABP_RELAY_TOKEN", "value": "\[secret\]"', (tmp_path / "trace.jsonl").read_text()
-    )
-
-
-def state(value: Json) -> Json:
-    return {"tell": STATE, "params": {"field": "x", "newValue": value}}
-
-
-CONFIRM: Json = {"ask": ASKED[QuestionShape.CONFIRM].request}
-ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
-    "a number under a telling name": ([CONFIRM, state({"token": 812})], {}),
-    "an object under a telling name": (
-        [CONFIRM, state({"credentials": {"user": "ann", "kind": "basic"}})],
-        {},
-    ),
-    "a word of the protocol under a telling name": ([state({"password": "boolean"}), CONFIRM], {}),
-    "required under a telling name": ([state({"credentials": "required"}), CONFIRM], {}),
-    "accept under a telling name": ([state({"authorization": "accept"}), CONFIRM], {}),
-    "TOKENIZERS_PARALLELISM=false": (
-        [CONFIRM, state({"ok": False})],
-        {"TOKENIZERS_PARALLELISM": "false"},
-    ),
-    "SSL_MODE=required": ([CONFIRM], {"SSL_MODE": "required"}),
-    "MCP_PROTOCOL_VERSION=2025-11-25": ([CONFIRM], {"MCP_PROTOCOL_VERSION": "2025-11-25"}),
-}
-
-
-@pytest.mark.parametrize("name", ORDINARY)
-def test_what_only_looks_like_a_secret_spoils_no_fixture(name: str, tmp_path: Path) -> None:
-    steps, env = ORDINARY[name]
-    recorded(tmp_path, case(steps, person(ASKED[QuestionShape.CONFIRM]), env=env))
-    saved = run("replay", "--save", str(tmp_path / "trace.jsonl"), str(tmp_path / "fixture.jsonl"))
-    played = run("replay", str(tmp_path / "fixture.jsonl"))
-    assert "1 passed, 0 failed" in played.stdout, saved.stderr + played.stdout + played.stderr
+    assert '"ABP_RELAY_TOKEN", "value": "[secret]"' in (tmp_path / "trace.jsonl").read_text()

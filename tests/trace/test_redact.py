@@ -1,6 +1,4 @@
-"""The redactor: a secret stands nowhere, however it is spelled, whatever answers it, and under
-whichever name.
-"""
+"""The redactor hides a secret however it is spelled, whatever answers it, under any name."""
 
 from __future__ import annotations
 
@@ -21,13 +19,7 @@ from support.traces import written
 from abp_bridge import abp, acp, mcp
 from abp_bridge.conformance.format import Entry
 from abp_bridge.conformance.recorder import Recorder
-from abp_bridge.conformance.redactor import (
-    MAX_KNOWN,
-    MAX_OPEN,
-    Redactor,
-    RedactorFullError,
-    SecretAnswers,
-)
+from abp_bridge.conformance.redactor import Redactor, RedactorFullError, SecretAnswers
 from abp_bridge.core.json_value import as_object
 from abp_bridge.settings import Settings
 
@@ -161,14 +153,16 @@ def test_of_a_text_just_what_is_a_secret_is_hidden(example: str) -> None:
     assert redactor().clean_text(said) == hidden
 
 
-def test_a_secret_inside_of_what_is_kept_back_is_one_elsewhere_too() -> None:
-    said = {"api_key": json.dumps({"token": "Zq7hunterX9"}), "echo": "it is Zq7hunterX9"}
-    assert "Zq7" not in json.dumps(redactor().clean(said))
+@pytest.fixture
+def most(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many secrets a redactor remembers: few."""
+    monkeypatch.setattr("abp_bridge.conformance.redactor.MAX_KNOWN", 100)
+    return 100
 
 
-def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
+def test_more_secrets_than_can_be_kept_end_a_recording(most: int) -> None:
     words = redactor()
-    for number in range(MAX_KNOWN):
+    for number in range(most):
         words.learn(f"secret {number:05}")
     assert words.clean({"password": "hunter"}) == {"password": "[secret]"}, (
         "what is anybody's word is only blanked where it stands"
@@ -177,36 +171,35 @@ def test_more_secrets_than_can_be_kept_end_a_recording() -> None:
         words.learn("one more")
 
 
-def test_one_secret_too_many_is_not_forgotten_for_its_name() -> None:
-    """Its echo would be written as it is."""
+def test_one_secret_too_many_ends_a_recording_though_its_name_tells_it(most: int) -> None:
     words = redactor()
-    words.learn([f"secret {number:05}" for number in range(MAX_KNOWN)])
-    with pytest.raises(RedactorFullError):
+    words.learn([f"secret {number:05}" for number in range(most)])
+    with pytest.raises(RedactorFullError):  # its echo would be written as it is
         words.clean({"password": "one more of 18", "echo": "it is one more of 18"})
 
 
 @pytest.mark.parametrize("kind", ["link", "state"])
-def test_links_and_states_are_kept_in_mind_as_far_as_there_is_room(kind: str) -> None:
+def test_too_many_links_or_states_end_a_recording(kind: str, most: int) -> None:
     def said(number: int) -> Json:
         token = f"{number:032}"
         return f"/open/{token}" if kind == "link" else {"requestState": token}
 
     words = redactor()
-    everything: Json = words.clean([said(number) for number in range(MAX_KNOWN)])
+    everything: Json = words.clean([said(number) for number in range(most)])
     last = everything[-1]
-    assert f"[{kind} {MAX_KNOWN}]" in json.dumps(last)
-    assert words.clean(said(MAX_KNOWN - 1)) == last
+    assert f"[{kind} {most}]" in json.dumps(last)
+    assert words.clean(said(most - 1)) == last
     with pytest.raises(RedactorFullError):
-        words.clean(said(MAX_KNOWN))
+        words.clean(said(most))
 
 
-# what is cleaned, and how many times its size that may take at most
+# What is cleaned, and how many times its size that may take at most.
 SIZES: dict[str, tuple[Json, int]] = {
     "one text that is left out": ("x" * 4_000_000, 0),
     "one name that is left out": ({"x" * 4_000_000: 1}, 0),
     "an ordinary text": ("words of an app " * 3_750, 20),
     "a text in lines": ("words of an app\n" * 3_750, 40),
-    "many texts": (["words of an app " * 3_750] * 60, 4),
+    "many texts": (["words of an app " * 3_750] * 8, 6),
 }
 
 
@@ -243,40 +236,27 @@ def test_an_id_stays_if_it_is_a_number() -> None:
 
 # --- what says of itself that it is one -----------------------------------------------------------
 
-# what is said, and what must not be left of it
-TOLD: dict[str, tuple[Json, tuple[str, ...]]] = {
-    "a text": ({"password": "hunter2hunter2"}, ("hunter2",)),
-    "a short text": ({"password": "abc"}, ("abc",)),
-    "a number": ({"pin": 4711, "passcode": 123456.5}, ("4711", "123456")),
-    "a list": ({"api_keys": ["first-key-1", 2222]}, ("first", "2222")),
+# What is said, and what must not be left of it.
+TOLD: dict[str, tuple[Json, str]] = {
+    "a short text": ({"password": "abc"}, "abc"),
+    "a number": ({"pin": 4711, "passcode": 123456.5}, "4711 123456"),
+    "a list": ({"api_keys": ["first-key-1", 2222]}, "first 2222"),
     "an object": (
         {"credentials": {"type": "basic", "user": "annabel", "value": "hunter2"}},
-        ("annabel", "hunter2"),
+        "annabel hunter2",
     ),
     "an object that looks like a field": (
         {"password": {"type": "string", "value": "hunter2"}},
-        ("hunter2",),
+        "hunter2",
     ),
-    "a field's default": (
-        {"password": {"type": "string", "default": "hunter2hunter2"}},
-        ("hunter2",),
-    ),
+    "a field's default": ({"password": {"type": "string", "default": "hunter2hunter2"}}, "hunter2"),
     "other spellings of names": (
-        {
-            "userPassword": "aaa111",
-            "DB_PASSWORD": "bbb222",
-            "X-Api-Key": "ccc333",
-            "refreshToken": "ddd444",
-            "password_confirmation": "eee555",
-        },
-        ("aaa111", "bbb222", "ccc333", "ddd444", "eee555"),
+        {"userPassword": "aaa111", "DB_PASSWORD": "bbb222", "X-Api-Key": "ccc333"},
+        "aaa111 bbb222 ccc333",
     ),
     "variables of a program": (
-        {
-            "env": [{"name": "GITHUB_TOKEN", "value": "aaa111"}, {"name": "LANG", "value": "C"}],
-            "OPENAI_KEY": "bbb222",
-        },
-        ("aaa111", "bbb222"),
+        {"env": [{"name": "GITHUB_TOKEN", "value": "aaa111"}, {"name": "LANG", "value": "C"}]},
+        "aaa111",
     ),
     "headers": (
         {
@@ -285,48 +265,34 @@ TOLD: dict[str, tuple[Json, tuple[str, ...]]] = {
                 {"key": "X-Api-Key", "value": 4711},
             ]
         },
-        ("aaa111", "4711"),
+        "aaa111 4711",
     ),
-    "variables in text": ("SOME_TOKEN=aaa111 run", ("aaa111",)),
-    "said again": ([{"password": "hunter2hunter2"}, "it was hunter2hunter2!"], ("hunter2",)),
+    "an echo": ([{"password": "hunter2hunter2"}, "it was hunter2hunter2!"], "hunter2"),
     "JSON in text": (
         {"text": '{"user": "ann", "password":"hunter2hunter2"}', "again": "hunter2hunter2"},
-        ("hunter2",),
+        "hunter2",
     ),
     "JSON in JSON in text": (
         {"text": json.dumps({"body": json.dumps({"password": 'hun"ter2'})})},
-        ("hun", "ter2"),
+        "hun ter2",
     ),
-    "JSON in text, short": ({"text": '{"password":"abc","n":1}'}, ("abc",)),
-    "a number in JSON in text": ({"text": '{"passcode": 4711}'}, ("4711",)),
-    "JSON that is not whole": ('POST {"password": "hunter2", "na', ("hunter2",)),
-    "JSON that is cut off": ('{"password": "hunt', ("hunt",)),
-    "Python": ("{'password': 'hunter2'}", ("hunter2",)),
-    "a setting": ("password=hunter2 ok", ("hunter2",)),
-    "a setting of a shell": ("export DB_PASSWORD='hunter two'", ("hunter", "two")),
-    "YAML": ("user: ann\npassword: hunter2\n", ("hunter2",)),
-    "an option": ("run --password hunter2 --verbose", ("hunter2",)),
-    "an option with =": ("run --client-secret=hunter2", ("hunter2",)),
-    "XML": ("<user>ann</user><password>hunter2</password>", ("hunter2",)),
-    "a header": ("Authorization: Digest ann, hunter2", ("hunter2",)),
-    "a cookie": ("Cookie: sid=abc; csrf=hunter2\nAccept: all", ("abc", "hunter2")),
-    "an address": ("https://ann:hunter2@example.com/?token=abcdef", ("hunter2", "abcdef")),
-    "a bearer": ("with bearer abc.def.ghi", ("abc.def",)),
-    "keys by their look": (
-        "sk-abcdefghijklmnop1234 and ghp_abcdefghijklmnopqrstuvwx",
-        ("abcdefgh",),
+    "JSON in a secret, and its echo": (
+        {"api_key": json.dumps({"token": "Zq7hunterX9"}), "echo": "it is Zq7hunterX9"},
+        "Zq7",
     ),
-    "a key": ("-----BEGIN PRIVATE KEY-----\nabcdef\n-----END PRIVATE KEY-----", ("abcdef",)),
+    "JSON in text, short": ({"text": '{"password":"abc","n":1}'}, "abc"),
+    "a number in JSON in text": ({"text": '{"passcode": 4711}'}, "4711"),
+    "JSON that is cut off": ('{"password": "hunt', "hunt"),
+    "an address": ("https://ann:hunter2@example.com/?token=abcdef", "hunter2 abcdef"),
 }
 
 
 @pytest.mark.parametrize("case", TOLD)
-def test_what_says_that_it_is_a_secret_is_one(case: str) -> None:
+def test_value_under_a_telling_name_is_hidden(case: str) -> None:
     said, planted = TOLD[case]
     found = json.dumps(redactor().clean(said))
     assert "[secret]" in found
-    for each in planted:
-        assert each not in found
+    assert [each for each in planted.split() if each in found] == []
 
 
 @pytest.mark.parametrize(
@@ -348,6 +314,34 @@ def test_what_says_that_it_is_a_secret_is_one(case: str) -> None:
 )
 def test_what_only_speaks_of_secrets_stays(said: Json) -> None:
     assert redactor().clean(said) == said
+
+
+ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
+    "a number under a telling name": ({"token": 812}, {}),
+    "an object under a telling name": ({"credentials": {"user": "ann", "kind": "basic"}}, {}),
+    "a word of the protocol under a telling name": ({"password": "boolean"}, {}),
+    "required under a telling name": ({"credentials": "required"}, {}),
+    "accept under a telling name": ({"authorization": "accept"}, {}),
+    "TOKENIZERS_PARALLELISM=false": ({"ok": False}, {"TOKENIZERS_PARALLELISM": "false"}),
+    "SSL_MODE=required": (None, {"SSL_MODE": "required"}),
+    "MCP_PROTOCOL_VERSION=2025-11-25": (None, {"MCP_PROTOCOL_VERSION": "2025-11-25"}),
+}
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_value_that_only_looks_like_a_secret_changes_no_message(case: str) -> None:
+    told, env = ORDINARY[case]
+    words = redactor(**env)
+    words.clean_message({"jsonrpc": "2.0", "method": "x", "params": {"newValue": told}})
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    params = {"message": "Book it for ann?", "requestedSchema": schema, "seats": 812}
+    messages: tuple[Json, ...] = (
+        {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params},
+        {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {"ok": False}}},
+        {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25"}},
+    )
+    for message in messages:
+        assert words.clean_message(message) == message
 
 
 @given(
@@ -409,8 +403,20 @@ FORM: Json = {
 }
 
 
+def call(method: str, **params: Json) -> Json:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def result(id: Json, value: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": id, "result": value}
+
+
+def accepted(**content: Json) -> Json:
+    return {"action": "accept", "content": content}
+
+
 class Heard:
-    """A recording's answers, as they would be written down."""
+    """A recorder that returns what it would write of a message."""
 
     def __init__(self) -> None:
         self._redactor = redactor()
@@ -418,20 +424,14 @@ class Heard:
 
     def hear(self, way: str, message: Json) -> str:
         sender, _, to = way.partition("->")
-        return json.dumps(
-            self._redactor.clean_message(
-                self._answers.without_secrets(Entry("message", message, sender, to))
-            )
-        )
+        entry = Entry("message", message, sender, to)
+        return json.dumps(self._redactor.clean_message(self._answers.without_secrets(entry)))
 
     def asked(self, id: Json, question: Json) -> None:
         self.hear("app->bridge", {"jsonrpc": "2.0", "id": id, **question})
 
     def answered(self, id: Json, value: Json) -> str:
-        return self.hear(
-            "bridge->app",
-            {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}},
-        )
+        return self.hear("bridge->app", result(id, {"success": True, "data": {"value": value}}))
 
 
 def test_two_questions_with_one_id_are_both_kept_back() -> None:
@@ -444,15 +444,18 @@ def test_two_questions_with_one_id_are_both_kept_back() -> None:
         )
 
 
-def test_an_answer_to_a_question_too_old_to_remember_is_kept_back() -> None:
+def test_answer_to_a_question_too_old_to_remember_is_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("abp_bridge.conformance.redactor.MAX_OPEN", 50)
     heard = Heard()
     heard.asked("old", NAME)
     heard.asked("secret", PASSWORD)
-    for number in range(MAX_OPEN):
+    for number in range(50):
         heard.asked(number, NAME)
     assert "annabel" not in heard.answered("old", "annabel")
     assert "hunter2" not in heard.answered("secret", "hunter2")
-    assert "bertram" in heard.answered(MAX_OPEN - 1, "bertram")
+    assert "bertram" in heard.answered(49, "bertram")
 
 
 def test_an_id_that_is_used_again_is_no_secret_for_that() -> None:
@@ -466,41 +469,25 @@ def test_an_id_that_is_used_again_is_no_secret_for_that() -> None:
 def test_one_party_is_not_taken_for_another() -> None:
     heard = Heard()
     heard.asked(1, PASSWORD)
-    assert "annabel" in heard.hear(
-        "host->bridge",
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "result": {"action": "accept", "content": {"value": "annabel"}},
-        },
-    )
+    assert "annabel" in heard.hear("host->bridge", result(1, accepted(value="annabel")))
     assert "hunter2" not in heard.answered(1, "hunter2")
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"jsonrpc": "2.0", "id": "1", "result": {"success": True, "data": {"value": "hunter2"}}},
-        {"jsonrpc": "2.0", "id": 99, "result": {"success": True, "data": {"value": "hunter2"}}},
-        {
-            "type": "elicitation/response",
-            "payload": {"success": True, "data": {"value": "hunter2"}},
-        },
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/x",
-            "params": {"inputResponses": {"q9": {"action": "accept", "content": {"x": "hunter2"}}}},
-        },
-    ],
-    ids=["an id of another type", "an id that nobody asked with", "no id", "no request"],
-)
-def test_an_answer_to_nothing_may_be_one_to_a_question_for_a_secret(answer: Json) -> None:
+DATA: Json = {"success": True, "data": {"value": "hunter2"}}
+STRAY = {
+    "an id of another type": result("1", DATA),
+    "an unknown id": result(99, DATA),
+    "no id": {"type": "elicitation/response", "payload": DATA},
+    "no request": call("notifications/x", inputResponses={"q9": accepted(x="hunter2")}),
+}
+
+
+@pytest.mark.parametrize("answer", STRAY.values(), ids=STRAY)
+def test_stray_answer_may_be_one_to_a_question_for_a_secret(answer: Json) -> None:
     heard = Heard()
     heard.asked(1, PASSWORD)
     assert "hunter2" not in heard.hear("bridge->app", answer)
-    assert "hunter2" not in heard.hear(
-        "bridge->host", {"jsonrpc": "2.0", "method": "x", "params": {"said": "hunter2"}}
-    )
+    assert "hunter2" not in heard.hear("bridge->host", call("x", said="hunter2"))
 
 
 def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
@@ -529,54 +516,34 @@ def test_of_the_bridges_own_variables_those_that_hold_a_key_are_hidden(tmp_path:
 
 def test_a_file_that_an_app_calls_sensitive_is_not_written_down() -> None:
     heard = Heard()
-    heard.asked(
-        1,
-        {"method": "elicitation/resource", "params": {"prompt": "Your policy", "sensitive": True}},
-    )
-    result = {"success": True, "data": {"content": "hunter2", "mimeType": "text/plain"}}
-    assert "hunter2" not in heard.hear("bridge->app", {"jsonrpc": "2.0", "id": 1, "result": result})
+    heard.asked(1, call("elicitation/resource", prompt="Your policy", sensitive=True))
+    file = {"success": True, "data": {"content": "hunter2", "mimeType": "text/plain"}}
+    assert "hunter2" not in heard.hear("bridge->app", result(1, file))
 
 
 def test_messages_in_a_batch_are_messages() -> None:
     heard = Heard()
-    heard.hear(
-        "app->bridge",
-        [{"jsonrpc": "2.0", "id": 1, **PASSWORD}, {"jsonrpc": "2.0", "id": 2, **NAME}],
-    )
-    results = [
-        {"jsonrpc": "2.0", "id": id, "result": {"success": True, "data": {"value": value}}}
-        for id, value in ((1, "hunter2"), (2, "annabel"))
-    ]
-    said = heard.hear("bridge->app", results)
+    asked = [{"jsonrpc": "2.0", "id": 1, **PASSWORD}, {"jsonrpc": "2.0", "id": 2, **NAME}]
+    heard.hear("app->bridge", asked)
+    values = ((1, "hunter2"), (2, "annabel"))
+    said = heard.hear("bridge->app", [result(id, {"data": {"value": each}}) for id, each in values])
     assert "hunter2" not in said
     assert "annabel" in said
 
 
-def test_what_somebody_else_says_was_wrong_with_a_secret_is_kept_back() -> None:
+def test_error_of_the_host_about_a_secret_is_hidden() -> None:
     heard = Heard()
     heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, **FORM})
-    assert "hunter2" not in heard.hear(
-        "host->bridge",
-        {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "result": {"error": {"code": "X", "message": "hunter2 is short"}},
-        },
-    )
+    error = {"error": {"code": "X", "message": "hunter2 is short"}}
+    assert "hunter2" not in heard.hear("host->bridge", result(1, error))
 
 
-def test_why_the_bridge_refuses_a_question_for_a_secret_is_said() -> None:
+def test_reason_why_the_bridge_refuses_a_question_for_a_secret_is_kept() -> None:
     heard = Heard()
     heard.asked("q1", PASSWORD)
-    refusal = {
-        "code": "NOT_SUPPORTED",
-        "message": "Nobody could be asked",
-        "details": {"reason": "secrets never do"},
-    }
-    said = heard.hear(
-        "bridge->app",
-        {"jsonrpc": "2.0", "id": "q1", "result": {"success": False, "error": refusal}},
-    )
+    details = {"reason": "secrets never do"}
+    refusal = {"code": "NOT_SUPPORTED", "message": "Nobody could be asked", "details": details}
+    said = heard.hear("bridge->app", result("q1", {"success": False, "error": refusal}))
     assert "Nobody could be asked" in said
     assert "secrets never do" in said
 
@@ -585,12 +552,7 @@ def test_each_member_of_an_answer_leaves_a_mark() -> None:
     heard = Heard()
     heard.asked("q1", PASSWORD)
     data = {"hunter2 one": "x", "hunter2 two": "y"}
-    said = json.loads(
-        heard.hear(
-            "bridge->app",
-            {"jsonrpc": "2.0", "id": "q1", "result": {"success": True, "data": data}},
-        )
-    )
+    said = json.loads(heard.hear("bridge->app", result("q1", {"success": True, "data": data})))
     assert said["result"]["data"] == {"[secret]": "[secret]", "[secret] 2": "[secret]"}
 
 
@@ -628,100 +590,62 @@ PLAIN: Json = {
 }
 
 
-def test_answers_that_come_with_the_next_request_are_answers() -> None:
+def test_answers_in_the_next_request_are_answers() -> None:
     heard = Heard()
-    asks = {
-        "resultType": "input_required",
-        "requestState": "sealed",
-        "inputRequests": {"q1": FORM, "q2": PLAIN},
-    }
-    heard.hear("bridge->host", {"jsonrpc": "2.0", "id": 1, "result": asks})
-    answers = {
-        "q1": {"action": "accept", "content": {"password": "hunter2hunter2"}},
-        "q2": {"action": "accept", "content": {"name": "annabel"}},
-    }
-    back = {"name": "x", "requestState": "sealed", "inputResponses": answers}
-    said = heard.hear(
-        "host->bridge", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": back}
-    )
+    asks = {"resultType": "input_required", "inputRequests": {"q1": FORM, "q2": PLAIN}}
+    heard.hear("bridge->host", result(1, {**asks, "requestState": "sealed"}))
+    answers = {"q1": accepted(password="hunter2hunter2"), "q2": accepted(name="annabel")}
+    back = call("tools/call", name="x", requestState="sealed", inputResponses=answers)
+    said = heard.hear("host->bridge", {**back, "id": 2})
     assert "hunter2" not in said
     assert "annabel" in said
-    assert "hunter2" not in heard.hear(
-        "bridge->host",
-        {"jsonrpc": "2.0", "id": 2, "result": {"content": "they said hunter2hunter2"}},
-    )
+    again = result(2, {"content": "they said hunter2hunter2"})
+    assert "hunter2" not in heard.hear("bridge->host", again)
 
 
 # --- what an adversary would try ------------------------------------------------------------------
 
 S = "Zq7hunterX9"
-RPC: dict[str, Json] = {"jsonrpc": "2.0"}
-ASK: dict[str, Json] = {
-    **RPC,
-    "id": 1,
-    "method": "elicitation/input",
-    "params": {"prompt": "Your password?", "schema": {"type": "string"}},
-}
+ASK: dict[str, Json] = {"jsonrpc": "2.0", "id": 1, **PASSWORD}
 PASSWORD_FORM: dict[str, Json] = {
     "message": "Password?",
     "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}},
 }
-MCP: dict[str, Json] = {**RPC, "id": 1, "method": "elicitation/create", "params": PASSWORD_FORM}
+MCP: Json = {**call("elicitation/create", **PASSWORD_FORM), "id": 1}
 
 
-def said(value: Json) -> tuple[tuple[str, str, Json], ...]:
-    return (("app", "bridge", {**RPC, "method": "notifications/x", "params": {"x": value}}),)
+Passed = tuple[str, str, Json]
 
 
-def suggesting(more: dict[str, Json]) -> tuple[tuple[str, str, Json], ...]:
-    return (
-        (
-            "app",
-            "bridge",
-            {**ASK, "params": {**ASK["params"], "schema": {"type": "string", **more}}},
-        ),
-    )
+def said(value: Json) -> tuple[Passed, ...]:
+    return (("app", "bridge", call("notifications/x", x=value)),)
 
 
-PLANTS: dict[str, tuple[tuple[str, str, Json], ...]] = {
+def suggesting(**more: Json) -> tuple[Passed, ...]:
+    schema = {"type": "string", **more}
+    return (("app", "bridge", {**ASK, "params": {**ASK["params"], "schema": schema}}),)
+
+
+PLANTS: dict[str, tuple[Passed, ...]] = {
     "null error beside the result": (
         ("bridge", "host", MCP),
-        (
-            "host",
-            "bridge",
-            {
-                **RPC,
-                "id": 1,
-                "error": None,
-                "result": {"action": "accept", "content": {"value": S}},
-            },
-        ),
+        ("host", "bridge", {**result(1, accepted(value=S)), "error": None}),
     ),
-    "the question's own default": suggesting({"default": S}),
-    "the question's own examples": suggesting({"examples": [S]}),
+    "the question's own default": suggesting(default=S),
+    "the question's own examples": suggesting(examples=[S]),
     "a member's name in the answer": (
         ("app", "bridge", ASK),
-        ("bridge", "app", {**RPC, "id": 1, "result": {"data": {"value": {S: 1}}}}),
+        ("bridge", "app", result(1, {"data": {"value": {S: 1}}})),
     ),
     "a field that was not asked": (
         ("bridge", "host", MCP),
-        (
-            "host",
-            "bridge",
-            {
-                **RPC,
-                "id": 1,
-                "result": {"action": "accept", "content": {"value": "x", "password": S}},
-            },
-        ),
+        ("host", "bridge", result(1, accepted(value="x", password=S))),
         *said(S),
     ),
     "a member beside the result": (
         ("app", "bridge", ASK),
-        ("bridge", "app", {**RPC, "id": 1, "result": {}, "extra": S}),
+        ("bridge", "app", {**result(1, {}), "extra": S}),
     ),
-    "an environment of an MCP server in ACP": said({"env": [{"name": "API_KEY", "value": S}]}),
-    "a header of an MCP server in ACP": said({"headers": [{"name": "X-Api-Key", "value": S}]}),
     "an environment of an MCP server by its name": said(
         {"mcpServers": {"files": {"env": {"LEVEL": S}}}}
     ),
@@ -733,16 +657,11 @@ PLANTS: dict[str, tuple[tuple[str, str, Json], ...]] = {
     "PGPASSWORD": said({"PGPASSWORD": S}),
     "card_number": said({"card_number": S}),
     "pin_code": said({"pin_code": S}),
-    "X-Vault-Token in text": said(f"X-Vault-Token: {S}"),
     "a value that looks like a schema": said({"credentials": {"type": "object", "user": S}}),
     "an object in JSON in text": said(f'log: {{"credentials": {{"user": "{S}"}}}}'),
     "a list in text": said(f'["x", {{"api_keys": ["{S}"]}}, '),
-    "Digest": said(f'Authorization: Digest username="ann", response="{S}"'),
     "a setting with a comma": said(f"DB_PASSWORD=ab,{S}"),
     "a setting that begins with <": said(f"DB_PASSWORD=<{S}"),
-    "YAML with spaces": said(f"password: correct horse {S}"),
-    "YAML in a block": said(f"password: |\n  {S}"),
-    "a presigned address": said(f"https://b.example/f?X-Amz-Signature={S}"),
     "HTML": said(f'<input type="password" value="{S}">'),
     "an escaped link": said(f"?to=http%3A%2F%2F127.0.0.1%3A1%2Fopen%2F{S}{S}"),
 }
