@@ -72,36 +72,14 @@ class Tty(Terminal):
         return shown.rpartition("code ")[2].split()[0]
 
 
-class Screen(Terminal):
-    """A program on a terminal; `shown` is everything shown so far, without control sequences."""
+class Watched(Terminal):
+    """A terminal; `shown` is everything shown so far, without control sequences."""
 
-    def __init__(
-        self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 60
-    ) -> None:
+    def __init__(self, columns: int, rows: int) -> None:
         super().__init__(columns, rows)
         self._before = termios.tcgetattr(self.device)
-        self.process = subprocess.Popen(
-            command,
-            stdin=self.device,
-            stdout=self.device,
-            stderr=self.device,
-            env={"TERM": "xterm-256color", **env},
-            start_new_session=True,
-            # Else Ctrl-C would not be a signal.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
-        )
         self.raw = b""
         self._seen = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(PATIENCE)
-        if self.fd >= 0:
-            self.hang_up()
 
     @property
     def shown(self) -> str:
@@ -123,18 +101,6 @@ class Screen(Terminal):
         for key in keys:
             self.type_keys(key, PATIENCE)
 
-    def end(self) -> int:
-        """Wait for the program to end by itself: its exit code."""
-        deadline = time.monotonic() + PATIENCE
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, (
-                f"still running; it showed:\n{self.shown[self._seen :]}"
-            )
-            self._more(time.monotonic() + 0.05)
-        while self._more(time.monotonic()):
-            pass
-        return self.process.returncode
-
     def hang_up(self) -> None:
         """The window is closed."""
         super().hang_up()
@@ -150,6 +116,47 @@ class Screen(Terminal):
         if ready:
             self.raw += os.read(self.fd, 65_536)
         return bool(ready)
+
+
+class Screen(Watched):
+    """A program on a terminal."""
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 60
+    ) -> None:
+        super().__init__(columns, rows)
+        self.process = subprocess.Popen(
+            command,
+            stdin=self.device,
+            stdout=self.device,
+            stderr=self.device,
+            env={"TERM": "xterm-256color", **env},
+            start_new_session=True,
+            # Else Ctrl-C would not be a signal.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        if self.fd >= 0:
+            self.hang_up()
+
+    def end(self) -> int:
+        """Wait for the program to end by itself: its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, (
+                f"still running; it showed:\n{self.shown[self._seen :]}"
+            )
+            self._more(time.monotonic() + 0.05)
+        while self._more(time.monotonic()):
+            pass
+        return self.process.returncode
 
 
 # --- tmux ---

@@ -1,5 +1,5 @@
-"""The terminal as a surface, in a terminal that draws: every shape of question by keys in tmux, by
-`abp-bridge ask` and by `serve --tty`.
+"""The terminal as a surface, in a terminal that draws: questions by keys in tmux, by `ask` and by
+`serve --tty`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,11 @@ from support.terminal import Pane
 
 Json = Any
 
+pytestmark = [pytest.mark.process, pytest.mark.terminal]
+
 KEY = "planted-key-7f3a"
 ASK = [sys.executable, "-m", "abp_bridge", "ask"]
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+MONTHS = ["January", "April", "May", "June", "July", "August", *(f"month {n}" for n in range(6))]
 FORM: Json = {
     "type": "object",
     "properties": {
@@ -45,17 +34,6 @@ FORM: Json = {
         "size": {"enum": ["S", "L"]},
     },
     "required": ["name", "age"],
-}
-
-LIST = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {name: FORM["properties"][name] for name in ("name", "size")},
-        "required": ["name"],
-    },
-    "minItems": 1,
-    "maxItems": 2,
 }
 
 
@@ -76,7 +54,6 @@ def asked(method: str, data: Json, *acts: tuple[str, tuple[str, ...]], **params:
 
 
 SHAPES = {
-    "text": asked("input", {"value": "Zoë"}, ("Answer:", ("Zoë", "Enter")), prompt="Your name?"),
     "format": asked(
         "input",
         {"value": "a@b.org"},
@@ -85,43 +62,11 @@ SHAPES = {
         prompt="Mail?",
         schema={"type": "string", "format": "email"},
     ),
-    "number": asked(
-        "input",
-        {"value": 4.5},
-        ("Answer:", ("4.5", "Enter")),
-        prompt="How much?",
-        schema={"type": "number"},
-    ),
-    "boolean": asked(
-        "input",
-        {"value": False},
-        ("Decline to answer", ("Down", "Enter")),
-        prompt="By train?",
-        schema={"type": "boolean"},
-    ),
-    "confirm": asked(
-        "confirm", {"confirmed": True}, ("Decline to answer", ("Enter",)), message="Go on?"
-    ),
-    "destructive confirm": asked(
-        "confirm",
-        {"confirmed": False},
-        ("cannot be undone", ()),
-        ("Decline to answer", ("Enter",)),
-        message="Delete it?",
-        destructive=True,
-    ),
-    "select": asked(
-        "select",
-        {"selected": "b"},
-        ("Decline to answer", ("Down", "Enter")),
-        prompt="Which?",
-        options=["a", "b"],
-    ),
     "select with search": asked(
         "select",
-        {"selected": "September"},
-        ("Decline to answer", ("sep",)),
-        ("/ sep", ("Enter",)),
+        {"selected": "August"},
+        ("Decline to answer", ("aug",)),
+        ("/ aug", ("Enter",)),
         prompt="Month?",
         options=MONTHS,
     ),
@@ -143,26 +88,6 @@ SHAPES = {
         prompt="Who?",
         schema=FORM,
     ),
-    "list of flat objects": asked(
-        "input",
-        {"value": [{"name": "Ada"}, {"name": "Bo", "size": "L"}]},
-        ("Entry 1 (at least 1, at most 2).", ()),
-        ("Their name:", ("Ada", "Enter")),
-        ("Leave this out", ("Down", "Down", "Enter")),
-        ("No (default)", ("Up", "Enter")),
-        ("Entry 2 (", ()),
-        ("Entry 2 (at least 1, at most 2).\n  Enter answers", ("Bo", "Enter")),
-        ("» S", ("Down", "Enter")),
-        prompt="Who comes?",
-        schema=LIST,
-    ),
-    "nested JSON": asked(
-        "input",
-        {"value": {"a": [1]}},
-        ("Answer:", ('{"a": [1]}', "Enter")),
-        prompt="Data?",
-        schema={"type": "object"},
-    ),
     "secret": asked(
         "input",
         {"value": KEY},
@@ -170,13 +95,6 @@ SHAPES = {
         ("***", ("Enter",)),
         prompt="Key?",
         schema={"type": "string", "title": "API key"},
-    ),
-    "preference": asked(
-        "preference",
-        {"value": "aisle"},
-        ("Answer: window", ("C-u", "aisle", "Enter")),
-        prompt="Seat?",
-        default="window",
     ),
 }
 
@@ -228,9 +146,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_is_asked_at_the_terminal_of_a_shell_whose_pipes_are_elsewhere(
-    shell: Shell, name: str
-) -> None:
+def test_ask_with_redirected_pipes_uses_the_terminal_of_its_shell(shell: Shell, name: str) -> None:
     shape = SHAPES[name]
     shell.ask(shape.method, json.dumps(shape.params))
     act(shell.pane, shape)
@@ -243,7 +159,7 @@ def test_every_shape_is_asked_at_the_terminal_of_a_shell_whose_pipes_are_elsewhe
     assert KEY not in shell.pane.ever_shown
 
 
-def test_ctrl_c_cancels_the_question_and_not_the_shell(shell: Shell) -> None:
+def test_ctrl_c_cancels_the_question_of_ask_but_not_the_shell(shell: Shell) -> None:
     shell.ask("confirm", "Go on?")
     shell.pane.until("Decline to answer")
     shell.pane.press("C-c")
@@ -251,19 +167,7 @@ def test_ctrl_c_cancels_the_question_and_not_the_shell(shell: Shell) -> None:
     assert (response["metadata"]["outcome"], code) == ("cancelled", 1)
 
 
-def test_whoever_is_fast_at_a_terminal_is_a_person_all_the_same(shell: Shell) -> None:
-    shell.ask("confirm", "Go on?", env="ABP_PERSON_FLOOR=60000 ")
-    shell.pane.until("Decline to answer")
-    shell.pane.press("C-c")
-    response, code = shell.response()
-    assert (response["metadata"]["answeredBy"], response["metadata"]["outcome"], code) == (
-        "person",
-        "cancelled",
-        1,
-    )
-
-
-def test_a_window_that_changes_its_size_keeps_the_question(shell: Shell) -> None:
+def test_resized_window_keeps_the_question_of_ask(shell: Shell) -> None:
     words = (
         "Which of all these many long words do you like best, and why would that be so, if I may"
         " ask?"
@@ -281,7 +185,7 @@ def test_a_window_that_changes_its_size_keeps_the_question(shell: Shell) -> None
     shell.pane.resize(100, 40)
 
 
-def test_what_runs_in_the_background_does_not_stop_at_a_terminal_that_is_in_use(
+def test_ask_in_the_background_is_refused_at_a_terminal_in_use(
     shell: Shell,
 ) -> None:
     shell.ask("--on", "terminal", "confirm", "Go on?", behind=" & wait")
@@ -289,7 +193,7 @@ def test_what_runs_in_the_background_does_not_stop_at_a_terminal_that_is_in_use(
     assert "another program has this terminal now" in response["error"]["message"]
 
 
-def test_a_file_is_given_by_its_name_which_tab_completes(shell: Shell) -> None:
+def test_tab_completes_the_name_of_a_file(shell: Shell) -> None:
     (shell.home / "photo.png").write_bytes(b"\x89PNG")
     (shell.home / "notes.txt").write_text("not a photo")
     shell.ask("resource", "A photo?", "image/*")
@@ -310,44 +214,6 @@ def test_a_file_is_given_by_its_name_which_tab_completes(shell: Shell) -> None:
         0,
     )
     assert "File: photo.png (image/png)" in shell.pane.shown
-
-
-def test_leave_to_read_a_named_file_is_asked_with_the_safe_answer_first(
-    shell: Shell, tmp_path: Path
-) -> None:
-    (tmp_path / "report.txt").write_text("figures")
-    request = json.dumps({"prompt": "The report, please", "uri": f"file://{tmp_path}/report.txt"})
-    for keys, code, data in (
-        (("Enter",), 1, None),
-        (
-            ("Down", "Enter"),
-            0,
-            {"content": "figures", "mimeType": "text/plain", "filename": "report.txt"},
-        ),
-    ):
-        shell.ask("--root", str(tmp_path), "resource", request)
-        shell.pane.until("May it read")
-        shell.pane.until("Decline to answer")
-        shell.pane.press(*keys)
-        response, ended = shell.response()
-        assert (response.get("data"), ended) == (data, code)
-
-
-def test_a_named_file_outside_of_what_was_granted_is_not_read_but_said(
-    shell: Shell, tmp_path: Path
-) -> None:
-    shell.ask("resource", json.dumps({"prompt": "The report, please", "uri": "/etc/passwd"}))
-    shell.pane.until("lies in no folder that was granted")
-    shell.pane.until("File:")
-    shell.pane.press("C-d")
-    assert shell.response()[0]["metadata"]["outcome"] == "declined"
-
-
-def test_a_model_is_not_asked_for_at_a_terminal(shell: Shell) -> None:
-    shell.ask("--on", "terminal", "sampling", "Write a poem")
-    response, code = shell.response()
-    assert (response["error"]["code"], code) == ("NOT_SUPPORTED", 1)
-    assert "a terminal asks the person, not a model" in response["error"]["message"]
 
 
 # --- by abp-bridge serve --tty --------------------------------------------------------------------
@@ -390,10 +256,8 @@ def scene() -> Iterator[Scene]:
         yield opened
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_is_asked_at_a_terminal_of_its_own_beside_the_host(
-    scene: Scene, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["several fields", "secret"])
+def test_question_is_asked_at_a_terminal_beside_the_host(scene: Scene, name: str) -> None:
     shape = SHAPES[name]
     answer = scene.ask(shape.method, **shape.params)
     act(scene.pane, shape)
@@ -407,7 +271,7 @@ def test_every_shape_is_asked_at_a_terminal_of_its_own_beside_the_host(
     assert KEY not in json.dumps(scene.status())
 
 
-def test_ctrl_c_at_that_terminal_cancels_the_question_and_nothing_else(scene: Scene) -> None:
+def test_ctrl_c_cancels_the_question_of_serve_but_not_the_bridge(scene: Scene) -> None:
     answer = scene.ask("elicitation/confirm", message="Go on?")
     scene.pane.until("Decline to answer")
     scene.pane.press("C-c")
@@ -418,8 +282,8 @@ def test_ctrl_c_at_that_terminal_cancels_the_question_and_nothing_else(scene: Sc
     assert answer()["data"] == {"confirmed": True}
 
 
-def test_that_window_too_may_change_its_size(scene: Scene) -> None:
-    """Nobody tells us: it is not the terminal we were started from."""
+def test_resized_window_keeps_the_question_of_serve(scene: Scene) -> None:
+    """No signal comes: it is not the terminal that the bridge was started from."""
     answer = scene.ask(
         "elicitation/select", prompt="Which?", options=["the first of them", "the second of them"]
     )
@@ -434,30 +298,7 @@ def test_that_window_too_may_change_its_size(scene: Scene) -> None:
     assert answer()["data"] == {"selected": "the second of them"}
 
 
-def test_two_questions_at_one_terminal_come_one_after_the_other(scene: Scene) -> None:
-    first = scene.ask("elicitation/input", prompt="First?")
-    scene.pane.until("Answer:")
-    second = scene.portal.start_task_soon(
-        lambda: scene.host.ask("elicitation/input", prompt="Second?")
-    )
-    while len(scene.status()["questions"]["open"]) < 2:
-        pass
-    assert "Second?" not in scene.pane.shown
-    scene.pane.press("1", "Enter")
-    assert first()["data"] == {"value": "1"}
-    scene.pane.until("Second?\n  Enter answers")
-    scene.pane.press("2", "Enter")
-    assert second.result(60)["data"] == {"value": "2"}
-
-
-def test_a_question_that_is_withdrawn_is_taken_off_the_terminal(scene: Scene) -> None:
-    answer = scene.ask("elicitation/input", prompt="Quick?", timeout=1_500)
-    assert answer()["error"]["code"] == "TIMEOUT"
-    shown = scene.pane.until("(withdrawn)")
-    assert "Enter answers" not in shown
-
-
-def test_without_a_cursor_it_asks_line_by_line_there() -> None:
+def test_dumb_terminal_is_asked_by_lines() -> None:
     with at_a_pane(TERM="dumb") as plain:
         pane = plain.pane
         answer = plain.ask("elicitation/input", prompt="Your password?")
