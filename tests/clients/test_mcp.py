@@ -21,6 +21,8 @@ from abp_bridge.mcp.client import HttpServer, connect
 
 Json = Any
 
+pytestmark = pytest.mark.network
+
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},

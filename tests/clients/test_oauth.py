@@ -30,6 +30,8 @@ from abp_bridge.mcp.oauth import sign_in
 
 Json = Any
 
+pytestmark = pytest.mark.network
+
 
 @pytest.fixture
 def server() -> Iterator[SignInServer]:

@@ -297,6 +297,7 @@ async def test_an_acp_client_has_a_card_with_the_safe_button_first(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("button", "said", "heard"), ALLOW.values(), ids=ALLOW)
+@pytest.mark.process
 async def test_an_agents_call_behind_the_proxy_is_asked_of_the_client(
     button: str, said: str, heard: list[str], desk: Desk
 ) -> None:
@@ -326,6 +327,7 @@ async def test_a_client_that_cancels_the_turn_takes_the_question_with_it(desk: D
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_a_name_that_no_app_has_is_said(desk: Desk, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options = ("--confirm", "Wipe", "--confirm", "destructive", "--log-file", str(log))
@@ -446,6 +448,7 @@ SILENT: dict[str, Json] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("silent", SILENT)
+@pytest.mark.process
 async def test_what_an_app_does_not_say_of_itself_may_be_destructive(
     silent: str, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ sys.meta_path.insert(0, Slow())
 HIGH_FLOOR = {"ABP_PERSON_FLOOR": "20000"}
 
 
+@pytest.mark.process
 async def test_what_is_loaded_before_a_round_leaves_is_no_time_of_the_hosts(tmp_path: Path) -> None:
     """The state of the first round is sealed, and what seals it is loaded for that."""
     loaded = tmp_path / "loaded"
@@ -135,6 +136,7 @@ async def test_a_yes_of_a_hosts_script_deletes_nothing() -> None:
     assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
 
 
+@pytest.mark.process
 async def test_a_yes_that_does_not_count_is_no_bridges_no_behind_it() -> None:
     """The outer bridge does not take it, and tells the inner one's question as nobody's."""
     inner = f"mcp:{shlex.join([*SERVE, '--app', 'demo'])}"
@@ -220,6 +222,7 @@ async def test_a_link_that_a_headless_host_dismisses_is_dismissed_by_that_host()
     assert (metadata["answeredBy"], metadata["evidence"]) == ("unknown", "maybe-headless")
 
 
+@pytest.mark.process
 def test_what_fast_agent_dismisses_is_asked_at_the_terminal() -> None:
     """Its handshake and its dismissal are recorded, the person at the terminal is not."""
     played = run("replay", str(Path(__file__).with_name("fast_agent.jsonl")))

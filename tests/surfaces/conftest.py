@@ -1,4 +1,6 @@
-"""Who meets the bridge's own page: a real browser, somebody in it, and the desktop's programs."""
+"""The page in a real browser, the desktop's programs, and HTTP without TCP where no marker says
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, BrowserContext, expect
 from support.harness import PATIENCE, leave
+from support.local_http import without_tcp  # noqa: F401
 from support.programs import Programs
 
 expect.set_options(timeout=PATIENCE * 1000)

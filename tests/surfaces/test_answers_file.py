@@ -5,15 +5,12 @@ real bridge.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from support.acp_harness import client
-from support.harness import MODERN, PATIENCE, accept, environment, hosted
+from support.harness import MODERN, accept, hosted, run
 from support.paths import DOCS
 
 from abp_bridge.core.outcome import Outcome
@@ -358,38 +355,34 @@ BAD: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("content", "words"), BAD, ids=[row[1][:40] for row in BAD])
-async def test_a_file_that_cannot_be_used_says_what_is_wrong_and_where(
+def test_a_file_that_cannot_be_used_says_what_is_wrong_and_where(
     tmp_path: Path, content: Json, words: str
 ) -> None:
     (tmp_path / "answers.json").write_text(json.dumps(content))
-    code, said = await start("serve", "--answers", str(tmp_path / "answers.json"))
+    code, said = start("serve", "--answers", str(tmp_path / "answers.json"))
     assert (code, said.count("\n")) == (2, 1)
     assert words in said
     assert str(tmp_path) in said
 
 
-async def test_a_file_without_an_end_is_not_read_to_it() -> None:
-    code, said = await start("serve", "--answers", "/dev/zero")
+def test_a_file_without_an_end_is_not_read_to_it() -> None:
+    code, said = start("serve", "--answers", "/dev/zero")
     assert (code, said.count("\n")) == (2, 1)
     assert "/dev/zero is larger than 1000000 bytes." in said
 
 
 @pytest.mark.parametrize("command", [["serve"], ["acp"], ["ask", "confirm"]])
-async def test_a_file_that_is_not_there_ends_every_command_at_the_start(
+def test_a_file_that_is_not_there_ends_every_command_at_the_start(
     tmp_path: Path, command: list[str]
 ) -> None:
     agent = ["--", "true"] if command == ["acp"] else []
-    code, said = await start(*command, "--answers", str(tmp_path / "none.json"), *agent)
+    code, said = start(*command, "--answers", str(tmp_path / "none.json"), *agent)
     assert (code, said.count("\n")) == (2, 1)
     assert "none.json cannot be read: No such file or directory. It must be a JSON list" in said
 
 
-async def start(*arguments: str) -> tuple[int, str]:
+def start(*arguments: str) -> tuple[int, str]:
     """Exit code and stderr of a command that must end by itself, with nothing on stdout."""
-    command = [sys.executable, "-m", "abp_bridge", *arguments]
-    with anyio.fail_after(PATIENCE):
-        ended = await anyio.run_process(
-            command, stdin=subprocess.DEVNULL, check=False, env=environment()
-        )
-    assert ended.stdout == b""
-    return ended.returncode, ended.stderr.decode()
+    ended = run(*arguments)
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr

@@ -232,6 +232,7 @@ def assert_no_way_in(readable: str, code: str) -> None:
     assert code.replace("-", "") not in readable
 
 
+@pytest.mark.process
 async def test_a_hostile_host_does_not_find_the_code_of_a_notification(
     programs: Programs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +261,7 @@ def test_for_how_long_a_code_can_be_read_is_said(document: str) -> None:
     assert f"in the arguments of `notify-send`, for {CODE_LIMIT:g} seconds at most" in words
 
 
+@pytest.mark.process
 async def test_nothing_that_a_hostile_host_tries_opens_the_page(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -287,6 +289,7 @@ async def test_nothing_that_a_hostile_host_tries_opens_the_page(
     assert_no_way_in(readable + read_all((tmp_path / "home").rglob("*")), code)
 
 
+@pytest.mark.process
 async def test_a_notification_that_hangs_holds_no_question_up(programs: Programs) -> None:
     programs.add("notify-send", hangs=True)
     async with hosted(*NOTIFIED, env=programs.environment()) as host:
@@ -301,6 +304,7 @@ async def test_a_notification_that_hangs_holds_no_question_up(programs: Programs
     assert not programs.hanging, "it ends with the bridge"
 
 
+@pytest.mark.process
 async def test_a_notification_that_nobody_saw_after_all_ends_its_page(programs: Programs) -> None:
     programs.add("notify-send", 1, hangs=True)
     async with hosted(*NOTIFIED, env=programs.environment()) as host:
@@ -315,6 +319,7 @@ async def test_a_notification_that_nobody_saw_after_all_ends_its_page(programs: 
         assert "no longer open here" in (await request(address))[1]
 
 
+@pytest.mark.process
 async def test_without_a_desktop_no_model_is_told_of_a_code(programs: Programs) -> None:
     programs.add("notify-send", 1)
     async with hosted(*NOTIFIED, env=programs.environment()) as host:

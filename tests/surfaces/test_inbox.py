@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -33,7 +33,7 @@ import mcp_types as types
 import pytest
 from playwright.async_api import BrowserContext, expect
 from support.browser import Browser
-from support.harness import PATIENCE, Hosted, environment, hosted
+from support.harness import PATIENCE, Hosted, environment, hosted, run
 from support.programs import Desktop
 
 from abp_bridge.cli import inbox as cli_inbox
@@ -89,10 +89,13 @@ class Machine:
         self.home = folder
         self.desktop = Desktop(folder)
         self.env = {"HOME": str(folder), "ABP_RUNTIME_DIR": str(self.runtime)}
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
         self.browser = Browser()
         self.inbox = ""
+
+    @cached_property
+    def port(self) -> int:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            return int(free.getsockname()[1])
 
     def run(self, word: str) -> str:
         """What `abp-bridge inbox` prints that does not serve."""
@@ -228,6 +231,7 @@ def as_another_user(cookie: str, *places: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.process
 async def test_three_bridges_one_inbox(machine: Machine) -> None:
     async with (
         asking(machine, on_the_page, lambda host: host.ask("elicitation/input", **SECRET)) as got,
@@ -350,6 +354,7 @@ async def test_nobody_else_gets_in() -> None:
             assert (found, kept.home in page) == (wanted, False), (url, headers)
 
 
+@pytest.mark.process
 def test_what_an_unpaired_browser_is_told_to_do_can_be_done(machine: Machine) -> None:
     with machine.running():
         machine.browser.open(machine.desktop.address())
@@ -380,6 +385,7 @@ def test_what_an_unpaired_browser_is_told_to_do_can_be_done(machine: Machine) ->
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+@pytest.mark.process
 async def test_another_user_gets_in_nowhere(machine: Machine) -> None:
     async with served(None) as inbox, anyio.create_task_group() as tasks:
         Register(tasks, 600.0).observer(str)(InputRequestEvent(0.0, QUESTION, NO_CONTEXT))
@@ -623,6 +629,7 @@ def test_on_a_mac_the_kernel_is_asked_in_its_own_words(monkeypatch: pytest.Monke
 # --- in a browser ---------------------------------------------------------------------------------
 
 
+@pytest.mark.browser
 async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
     machine: Machine, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -652,6 +659,7 @@ async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.browser
 async def test_a_list_that_changes_takes_no_click_away(
     machine: Machine, person: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -711,13 +719,7 @@ def test_the_history_begins_with_the_pairing_is_bounded_and_goes_with_it(machine
     history.add(QUESTION, ANSWER)
     assert len(file.read_text().splitlines()) == history.KEPT + 1
     assert {each.asker for each in history.read()} == {"app"}
-    done = subprocess.run(
-        [*COMMAND, "inbox", "--unpair"],
-        env=environment(**machine.env),
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert done.returncode == 0
+    assert run("inbox", "--unpair").returncode == 0
     assert not list(file.parent.iterdir())
 
 

@@ -18,7 +18,7 @@ from support.programs import Programs
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.process]
 
 # As long as no card of a host is, with what imitates the bridge, and hides, on its way.
 TASK = "\n".join(

@@ -14,9 +14,9 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client, labels
-from support.browser import Browser as Browser_
+from support.browser import LINK, Browser, type_on_the_page
 from support.harness import PATIENCE, Hosted, hosted, text
 from support.terminal import Tty
 
@@ -29,27 +29,14 @@ SECRET: dict[str, Json] = {
     "prompt": "Enter your API key",
     "schema": {"type": "string", "title": "API key"},
 }
-LINK = re.compile(r"http://127\.0\.0\.1:\d+/open/[\w-]+")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
 ASKED: Json = {"method": "elicitation/input", "params": SECRET}
 CODED = ("--app", "demo", "--page", "--ask-on", "page")  # the terminal only shows the code
 
 
-async def type_key(person: BrowserContext, words: str) -> None:
+async def type_key(words: str) -> None:
     """Follow the link in what a host shows, and type the key there."""
-    found = LINK.search(words)
-    assert found is not None, words
-    tab = await person.new_page()
-    await tab.goto(found[0])
-    await type_there(tab)
-
-
-async def type_there(tab: Page) -> None:
-    """Type the key on the page that is open."""
-    await expect(tab.get_by_label("API key")).to_be_focused()
-    await tab.keyboard.type(KEY)
-    await tab.keyboard.press("Enter")
-    await expect(tab.get_by_text("Thank you")).to_be_visible()
+    await anyio.to_thread.run_sync(type_on_the_page, words, KEY)
 
 
 def knew(host: Hosted) -> list[str]:
@@ -59,13 +46,11 @@ def knew(host: Hosted) -> list[str]:
     ]
 
 
-async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form(
-    person: BrowserContext,
-) -> None:
+async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form() -> None:
     async def answer(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestFormParams)
         assert params.requested_schema["properties"] == {}, "nothing to fill in there"
-        await type_key(person, params.message)
+        await type_key(params.message)
         return types.ElicitResult(action="accept", content={})
 
     info = types.Implementation(
@@ -91,19 +76,16 @@ async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
         assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == "declined"
 
 
-async def test_a_host_that_shows_nothing_has_its_model_pass_the_address_on(
-    person: BrowserContext,
-) -> None:
+async def test_a_host_that_shows_nothing_has_its_model_pass_the_address_on() -> None:
     """The person types there the code that stands in their terminal."""
     with Tty() as terminal:
         async with hosted(*CODED, "--tty", terminal.name) as host:
             told = text(await host.call("demo.ask", request=ASKED))
             assert LINK.search(told) is None
-            tab = await person.new_page()
-            await tab.goto(ADDRESS.findall(told)[0])
-            await tab.get_by_label("The code that you were shown").fill(terminal.code())
-            await tab.keyboard.press("Enter")
-            await type_there(tab)
+            browser = Browser()
+            await anyio.to_thread.run_sync(browser.open, ADDRESS.findall(told)[0])
+            await anyio.to_thread.run_sync(lambda: browser.post(code=terminal.code()))
+            await anyio.to_thread.run_sync(lambda: browser.send(**{"field-0": KEY}))
             call = re.search(r'\{"call": "([^"]+)"\}', told)
             assert call is not None
             result = await host.client.call_tool("abp_wait", {"call": call[1]})
@@ -111,11 +93,11 @@ async def test_a_host_that_shows_nothing_has_its_model_pass_the_address_on(
     assert knew(host) == ["bridge"], "only in the result that the app itself returned"
 
 
-async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to(person: BrowserContext) -> None:
+async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to() -> None:
     """There is no desktop here whose browser could be opened."""
 
     async def answer(params: Any) -> types.ElicitResult:
-        await type_key(person, params.message)
+        await type_key(params.message)
         return types.ElicitResult(action="accept", content={})
 
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
@@ -123,6 +105,8 @@ async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to(person: Brow
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
 
 
+@pytest.mark.browser
+@pytest.mark.process
 async def test_a_page_opens_by_itself_where_there_is_a_desktop(
     person: BrowserContext, tmp_path: Path
 ) -> None:
@@ -158,16 +142,14 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
 
 
-async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card(
-    person: BrowserContext,
-) -> None:
+async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card() -> None:
     typed = anyio.Event()
 
     async def answer(method: str, params: Json) -> None:
         """Goes there, and leaves the card alone: it is taken down when the page has the answer."""
         assert method == "session/request_permission"
         assert labels(params) == ["Done", "Skip"]
-        await type_key(person, params["toolCall"]["title"])
+        await type_key(params["toolCall"]["title"])
         typed.set()
 
     async with client("--app", "demo", "--page", "link", handler=answer) as editor:
@@ -203,7 +185,7 @@ async def test_a_model_is_given_no_link_and_the_app_is_told_what_to_set_up(reque
 
 async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
     """Done is pressed again and again; what counts is that somebody followed the link."""
-    browser = Browser_()
+    browser = Browser()
     pressed = 0
 
     async def press(method: str, params: Json) -> Json:

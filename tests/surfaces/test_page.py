@@ -47,7 +47,7 @@ from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 KEY = "planted-key-7f3a"
 SECRET: dict[str, Json] = {

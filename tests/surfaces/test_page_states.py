@@ -36,7 +36,7 @@ from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 _spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs/screenshots.py")
 assert _spec is not None

@@ -275,6 +275,7 @@ async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
         assert await program.listed(0) == []
 
 
+@pytest.mark.network
 async def test_a_page_whose_start_is_given_up_leaves_the_connections_of_others_alone() -> None:
     """The next connection has the number of the socket that it closed."""
     asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
@@ -380,6 +381,7 @@ async def test_only_who_has_the_password_and_is_no_web_page_gets_in() -> None:
         assert (await program.send("POST", "/question/que_none/reply", b"x" * 2_000_000))[0] == 413
 
 
+@pytest.mark.network
 async def test_nothing_listens_before_an_app_is_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -396,6 +398,7 @@ async def test_nothing_listens_before_an_app_is_there() -> None:
         assert PASSWORD not in status
 
 
+@pytest.mark.network
 async def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -418,6 +421,7 @@ async def test_what_was_typed_is_read_once() -> None:
         assert responses[0]["data"] == {"value": "5"}
 
 
+@pytest.mark.process
 async def test_no_app_is_given_the_password(tmp_path: Path) -> None:
     seen = tmp_path / "environment"
     shell = f"env > {shlex.quote(str(seen))}; exec {sys.executable} -m abp_bridge.apps.demo"

@@ -31,6 +31,7 @@ from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client
 from support.browser import Browser as Visitor
 from support.harness import PATIENCE, Hosted, environment, hosted, text
+from support.local_http import free_port
 from support.paths import ROOT
 from support.programs import Programs
 from support.terminal import Screen, Tty
@@ -99,6 +100,7 @@ async def page_of(host: Hosted) -> Json:
 # --- which browser --------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_a_host_that_strips_the_environment_shows_why_no_browser_came(tmp_path: Path) -> None:
     card, log = Card(), tmp_path / "log"
     env = {"ABP_LOG_FILE": str(log)}
@@ -127,6 +129,7 @@ def codex_names() -> list[str]:
         ({"BROWSER": "editors-own %s", "KEY": "x"}, "editors-own  "),
     ],
 )
+@pytest.mark.process
 async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
     programs: Programs, own: dict[str, str], opener: str
 ) -> None:
@@ -148,6 +151,7 @@ async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
 
 
+@pytest.mark.process
 async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anywhere(
     programs: Programs,
 ) -> None:
@@ -170,6 +174,7 @@ async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anyw
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
 
 
+@pytest.mark.process
 async def test_an_xdg_open_that_opens_nothing_is_noticed(programs: Programs) -> None:
     programs.add("xdg-open")
     card = Card()
@@ -181,6 +186,7 @@ async def test_an_xdg_open_that_opens_nothing_is_noticed(programs: Programs) -> 
     assert said in card.words
 
 
+@pytest.mark.process
 async def test_a_browser_that_stays_in_the_foreground_and_shows_nothing_is_noticed(
     programs: Programs,
 ) -> None:
@@ -193,6 +199,7 @@ async def test_a_browser_that_stays_in_the_foreground_and_shows_nothing_is_notic
     programs.release()
 
 
+@pytest.mark.process
 async def test_a_slow_browser_is_waited_for_where_the_host_can_show_no_link(
     programs: Programs,
 ) -> None:
@@ -384,6 +391,7 @@ async def test_a_refusal_says_why_no_browser_came() -> None:
         ({"WAYLAND_DISPLAY": "wayland-0"}, ["xdg-open"]),
     ],
 )
+@pytest.mark.process
 async def test_browsers_are_tried_in_the_persons_order(
     programs: Programs, environ: dict[str, str], runs: list[str]
 ) -> None:
@@ -406,6 +414,7 @@ async def test_browsers_are_tried_in_the_persons_order(
         ("firefox it's", ["it's", "http://x/"]),
     ],
 )
+@pytest.mark.process
 async def test_a_browsers_command_is_read_as_others_read_it(
     programs: Programs, line: str, arguments: list[str]
 ) -> None:
@@ -414,6 +423,7 @@ async def test_a_browsers_command_is_read_as_others_read_it(
     assert programs.runs()[0][1:] == arguments
 
 
+@pytest.mark.process
 async def test_the_next_command_is_tried_where_one_fails(programs: Programs) -> None:
     programs.add("xdg-open", 3)
     programs.add("gio")
@@ -421,6 +431,7 @@ async def test_the_next_command_is_tried_where_one_fails(programs: Programs) -> 
     assert [run[1:] for run in programs.runs()] == [["http://x/"], ["open", "http://x/"]]
 
 
+@pytest.mark.process
 async def test_a_desktop_without_xdg_open_is_left_to_python(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,17 +442,20 @@ async def test_a_desktop_without_xdg_open_is_left_to_python(
     assert programs.runs()[0][1:] == ["-m", "webbrowser", "http://x/"]
 
 
+@pytest.mark.process
 async def test_in_wsl_the_browser_of_windows_is_opened(programs: Programs) -> None:
     programs.add("wslview")
     assert await open_browser("http://x/", programs.environment()) == "wslview"
 
 
+@pytest.mark.process
 async def test_on_a_mac_open_opens_it(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     programs.add("open")
     monkeypatch.setattr(sys, "platform", "darwin")
     assert await open_browser("http://x/", programs.environment()) == "open"
 
 
+@pytest.mark.process
 async def test_each_command_that_fails_is_named(programs: Programs) -> None:
     programs.add("firefox", 3)
     environ = programs.environment(BROWSER="firefox:/no/such/thing")
@@ -517,6 +531,7 @@ def connection() -> Any:
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.network
 def test_a_connection_of_ones_own_is_known(
     connection: tuple[socket.socket, socket.socket], platform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -526,6 +541,7 @@ def test_a_connection_of_ones_own_is_known(
     assert web.owns_connection(accepted.getpeername(), accepted.getsockname())
 
 
+@pytest.mark.network
 def test_a_connection_of_another_user_is_not_ones_own(
     connection: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,6 +553,7 @@ def test_a_connection_of_another_user_is_not_ones_own(
     assert not web.owns_connection(accepted.getpeername(), accepted.getsockname())
 
 
+@pytest.mark.network
 def test_who_has_left_already_is_nobody(
     connection: tuple[socket.socket, socket.socket],
 ) -> None:
@@ -548,6 +565,7 @@ def test_who_has_left_already_is_nobody(
     assert not web.owns_connection(("127.0.0.1", 1), accepted.getsockname())
 
 
+@pytest.mark.network
 def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
     connection: tuple[socket.socket, socket.socket],
 ) -> None:
@@ -561,6 +579,7 @@ def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
 # --- one tab --------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
     programs.add("xdg-open")
     answers: list[Json] = []
@@ -587,6 +606,8 @@ async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
     assert len(programs.runs()) == 1
 
 
+@pytest.mark.process
+@pytest.mark.browser
 async def test_a_later_question_appears_in_the_tab_that_is_there(
     programs: Programs, person: BrowserContext
 ) -> None:
@@ -624,6 +645,8 @@ async def test_a_later_question_appears_in_the_tab_that_is_there(
     assert len(programs.runs()) == 1
 
 
+@pytest.mark.process
+@pytest.mark.browser
 async def test_who_closed_the_tab_gets_another(programs: Programs, person: BrowserContext) -> None:
     programs.add("xdg-open")
     async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
@@ -643,6 +666,7 @@ async def test_who_closed_the_tab_gets_another(programs: Programs, person: Brows
                 assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": name}
 
 
+@pytest.mark.process
 async def test_a_tab_that_closes_when_a_question_comes_has_not_shown_it(
     programs: Programs,
 ) -> None:
@@ -664,12 +688,6 @@ async def test_a_tab_that_closes_when_a_question_comes_has_not_shown_it(
 
 
 # --- SSH, and a port of one's own -----------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 SSH = {"SSH_CONNECTION": "192.0.2.7 50022 192.0.2.9 2222", "USER": "ada"}
@@ -733,6 +751,7 @@ async def test_over_ssh_a_model_and_the_terminal_say_that_command_beside_the_add
             terminal.until(re.escape(ssh_line(address)))
 
 
+@pytest.mark.process
 def test_over_ssh_ask_says_that_command_beside_its_link() -> None:
     command = [sys.executable, "-m", "abp_bridge", "ask", "input", "Name?", "--on", "page"]
     with Screen(command, environment(**SSH)) as screen:
@@ -754,6 +773,7 @@ def test_where_the_person_came_from_is_read(environ: dict[str, str], line: str) 
     assert forwarding("http://127.0.0.1:8/open/x", environ) == line
 
 
+@pytest.mark.network
 async def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -774,6 +794,7 @@ async def greet(params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content={"value": "Ada"})
 
 
+@pytest.mark.process
 async def test_a_question_is_shown_on_the_desktop_without_its_words(programs: Programs) -> None:
     programs.add("notify-send")
     async with hosted(*HOST, answer=greet, env=programs.environment()) as host:
@@ -787,6 +808,7 @@ async def test_a_question_is_shown_on_the_desktop_without_its_words(programs: Pr
     ]
 
 
+@pytest.mark.process
 async def test_a_notification_has_the_words_of_the_question_only_when_that_was_set(
     programs: Programs,
 ) -> None:
@@ -799,6 +821,7 @@ async def test_a_notification_has_the_words_of_the_question_only_when_that_was_s
     assert run[4:] == ["&lt;b&gt;Name &amp; rank?&lt;/b&gt;", "Answer where your agent runs."]
 
 
+@pytest.mark.process
 async def test_a_notification_says_how_much_of_a_long_question_it_leaves_out(
     programs: Programs,
 ) -> None:
@@ -815,6 +838,7 @@ async def test_a_notification_says_how_much_of_a_long_question_it_leaves_out(
     assert run[4].endswith(f" … [{len(asked['message']) - 500} more characters not shown]")
 
 
+@pytest.mark.process
 async def test_a_notification_has_any_words_in_any_locale(programs: Programs) -> None:
     programs.add("notify-send")
     asked: dict[str, Json] = {"prompt": "Löschen?", "schema": {"type": "string"}}
@@ -828,6 +852,7 @@ async def test_a_notification_has_any_words_in_any_locale(programs: Programs) ->
 
 
 @pytest.mark.parametrize("words", ["nobody\0sees", "half \ud800"])
+@pytest.mark.process
 async def test_words_that_no_command_takes_end_no_session(words: str, programs: Programs) -> None:
     programs.add("notify-send")
     failures: list[str] = []
@@ -837,6 +862,7 @@ async def test_words_that_no_command_takes_end_no_session(words: str, programs: 
 
 
 @pytest.mark.parametrize("options", [HOST, OPEN], ids=["notify-send", "xdg-open"])
+@pytest.mark.process
 async def test_what_tells_the_person_is_not_given_the_password(
     options: tuple[str, ...], programs: Programs, request: pytest.FixtureRequest
 ) -> None:
@@ -854,6 +880,7 @@ async def test_what_tells_the_person_is_not_given_the_password(
 
 
 @pytest.mark.parametrize("name", ["notify-send", "browser"])
+@pytest.mark.process
 async def test_what_tells_the_person_is_not_given_a_folder_that_goes_with_a_browser(
     name: str, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -870,6 +897,7 @@ async def test_what_tells_the_person_is_not_given_a_folder_that_goes_with_a_brow
     assert "TMPDIR=/gone" not in given
 
 
+@pytest.mark.process
 async def test_the_bell_rings_at_the_persons_terminal(programs: Programs) -> None:
     programs.add("notify-send")
     ours, theirs = os.openpty()
@@ -883,6 +911,7 @@ async def test_the_bell_rings_at_the_persons_terminal(programs: Programs) -> Non
         os.close(theirs)
 
 
+@pytest.mark.process
 async def test_no_desktop_is_said_and_the_question_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "log"
     env = {"PATH": str(tmp_path), "ABP_LOG_FILE": str(log)}
@@ -932,6 +961,7 @@ async def read_when_there(file: Path) -> str:
     return file.read_text()
 
 
+@pytest.mark.process
 async def test_other_services_are_apprises(tmp_path: Path) -> None:
     async with with_apprise(tmp_path, "ntfy://topic") as host:
         await host.ask("elicitation/input", **NAME)
@@ -939,6 +969,7 @@ async def test_other_services_are_apprises(tmp_path: Path) -> None:
     assert sent == "ntfy://topic|abp-bridge: demo asks|Answer where your agent runs.\n"
 
 
+@pytest.mark.process
 async def test_an_apprise_that_hangs_holds_no_question_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
     slow = f'open("{tmp_path / "gate"}").read()'
@@ -980,6 +1011,7 @@ async def test_an_apprise_that_hangs_takes_no_thread_of_others(
         "Apprise.add = lambda *given: open('ntfy://topic')",
     ],
 )
+@pytest.mark.process
 async def test_an_apprise_that_breaks_ends_nothing_and_is_named_without_an_address(
     breaks: str, tmp_path: Path
 ) -> None:
@@ -991,6 +1023,7 @@ async def test_an_apprise_that_breaks_ends_nothing_and_is_named_without_an_addre
     assert "topic" not in log
 
 
+@pytest.mark.process
 async def test_an_address_that_apprise_cannot_read_is_not_said(tmp_path: Path) -> None:
     async with with_apprise(tmp_path, "no:address") as host:
         await host.ask("elicitation/input", **NAME)
@@ -999,6 +1032,7 @@ async def test_an_address_that_apprise_cannot_read_is_not_said(tmp_path: Path) -
     assert "no:address" not in log
 
 
+@pytest.mark.process
 async def test_without_apprise_the_log_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "apprise").mkdir()
     (tmp_path / "apprise" / "__init__.py").write_text("raise ImportError\n")
@@ -1036,6 +1070,7 @@ async def test_questions_of_two_sessions_are_each_told_though_they_have_one_name
     assert told == ["abp-bridge: 2 questions wait"]
 
 
+@pytest.mark.process
 async def test_what_nobody_is_asked_is_not_notified(programs: Programs, tmp_path: Path) -> None:
     programs.add("notify-send")
     answers = tmp_path / "answers.json"

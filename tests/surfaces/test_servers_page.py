@@ -16,7 +16,7 @@ from support.programs import Desktop
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.process]
 
 
 async def visit(person: BrowserContext, desktop: Desktop) -> Page:

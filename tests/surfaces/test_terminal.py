@@ -395,7 +395,7 @@ def test_invalid_text_is_rejected_at_the_prompt_with_the_reason(
     ],
 )
 def test_form_without_fields_asks_for_consent(keys: tuple[str, ...], ending: Json) -> None:
-    form = {"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}
+    form: Json = {"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}
     with Asked(decode_form(form, id="q", origin="https://app.example")) as screen:
         screen.until("» Yes")
         screen.until("Decline to answer")
@@ -568,7 +568,7 @@ def test_notice_of_the_app_is_shown_above_the_open_prompt() -> None:
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
-def test_no_colour_with_no_color_or_a_dumb_terminal(env: dict[str, str]) -> None:
+def test_no_colour_with_no_color_or_a_dumb_terminal(env: Json) -> None:
     with Asked(question("confirm", message="Sure?"), **env) as screen:
         screen.until_ready()
         screen.press(CTRL_D)
