@@ -1,4 +1,4 @@
-"""Every fenced block of the papers is run, or read as what it says it is."""
+"""Every fenced block of the docs is run, or read as what it says it is."""
 
 from __future__ import annotations
 
@@ -19,31 +19,23 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from support import harness
 from support.http_server import Reply, Request, serving
 from support.paths import APPS, ROOT
 from support.terminal import Pane
 
 PAPERS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*.md")])
+SELECT = ROOT / "fixtures/mcp-form/2025-11-25/select-many.jsonl"
 Json = Any
 LIMIT = 120.0  # seconds, for a program that is run
 
 # What others bring, and is only read here.
-OTHERS = {
-    "python3",
-    "~/.abp/bin/pip",
-    "chromium",
-    "claude",
-    "jq",
-    "./deploy",
-    "./program",
-    "git",
-    "npx",
-    "uv",
-    "uvx",
-    "pipx",
-}
+OTHERS = (
+    *("python3", "~/.abp/bin/pip", "chromium", "claude", "jq", "./deploy", "./program", "git"),
+    *("npx", "uv", "uvx", "pipx"),
+)
 # Commands of ours that end by themselves and change nothing are run as they stand.
-RUN = ("matrix", "trace fixtures/", "replay fixtures/hosts/")
+RUN = ("matrix", "trace fixtures/")
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ def blocks() -> Iterator[Block]:
         assert language is None, f"{paper}: the block of line {since} does not end"
 
 
-def run(*command: str) -> str:
+def run(*command: str, **env: str) -> str:
     ended = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -81,13 +73,15 @@ def run(*command: str) -> str:
         timeout=LIMIT,
         check=True,
         cwd=ROOT,
-        env={"ABP_CHROME_SANDBOX": "0", **os.environ, "COLUMNS": "160"},
+        env={**os.environ, **env},
     )
     return ended.stdout
 
 
 def bridge(*arguments: str) -> str:
-    return run(sys.executable, "-m", "abp_bridge", *arguments)
+    """What a command of ours prints."""
+    env = {"COLUMNS": "160", "ABP_CHROME_SANDBOX": "0"}
+    return harness.run(*arguments, cwd=ROOT, env=env).stdout
 
 
 # --- shell ----------------------------------------------------------------------------------------
@@ -144,8 +138,7 @@ def check_output(block: Block) -> None:
     """What stands there is what is printed, but for numbers; `...` stands for any lines."""
     if block.paper.name == "ARCHITECTURE.md":
         return  # a drawing: test_architecture.py holds it
-    (command,) = [command for start, command in PRINTED.items() if block.text.startswith(start)]
-    printed = command()
+    printed = printed_by(block)[0]()
     place = 0
     for part in block.text.split("\n...\n"):
         found = normal(printed).find(normal(part).strip(), place)
@@ -153,22 +146,19 @@ def check_output(block: Block) -> None:
         place = found + len(normal(part).strip())
 
 
+def printed_by(block: Block) -> tuple[Callable[[], str], str]:
+    (row,) = [row for start, row in PRINTED.items() if block.text.startswith(start)]
+    return row
+
+
 def normal(text: str) -> str:
     return re.sub(r" +", " ", re.sub(r"\d+(\.\d+)?", "#", text.replace(" ms", " s")))
 
 
-def demo() -> str:
-    return bridge("demo")
-
-
 def three() -> str:
     """A bridge that cuts lists to three options, found by a replay."""
-    command = [sys.executable, "-m", "abp_bridge", "replay"]
-    command += ["fixtures/mcp-form/2025-11-25/select-many.jsonl"]
-    command += ["--bridge", f"{sys.executable} {APPS / 'broken.py'} three"]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=LIMIT, check=False, cwd=ROOT
-    ).stdout
+    broken = f"{sys.executable} {APPS / 'broken.py'} three"
+    return bridge("replay", str(SELECT.relative_to(ROOT)), "--bridge", broken)
 
 
 def notes() -> str:
@@ -178,22 +168,13 @@ def notes() -> str:
         browser.write_text(f'#!/bin/sh\nexec {sys.executable} -m support.browser "$1"\n')
         browser.chmod(0o700)
         paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        env = {**os.environ, "BROWSER": str(browser), "PYTHONPATH": str(APPS.parents[1])}
+        env = {"BROWSER": str(browser), "PYTHONPATH": str(APPS.parents[1]), "PATH": paths}
         host, server = "docs/examples/host_that_cannot_ask.py", "docs/examples/notes_server.py"
         printed = ""
         for command in (f"python3 {server}", f"abp-bridge mcp -- python3 {server}"):
             printed += f"$ python3 {host} notes.db {command}\n"
-            run = [sys.executable, host, f"{folder}/notes.db", *command.split()]
-            printed += subprocess.run(
-                run,
-                capture_output=True,
-                text=True,
-                timeout=LIMIT,
-                check=True,
-                cwd=ROOT,
-                env={**env, "PATH": paths},
-            ).stdout
-            printed += "\n"
+            called = [sys.executable, host, f"{folder}/notes.db", *command.split()]
+            printed += run(*called, **env) + "\n"
     return printed
 
 
@@ -270,13 +251,14 @@ def try_server() -> str:
 
 
 SERVED = {"a-web-page.md": page, "webmcp.md": form}
-PRINTED: dict[str, Callable[[], str]] = {
-    "$ abp-bridge try http://127.0.0.1": try_page,
-    "$ abp-bridge try http://localhost": try_form,
-    "$ abp-bridge try 'mcp:": try_server,
-    "$ python3 docs/examples/host_that_cannot_ask.py": notes,
-    "A real bridge (abp-bridge serve)": demo,
-    "FAIL  fixtures/": three,
+# how a block begins -> what prints it, and what that needs
+PRINTED: dict[str, tuple[Callable[[], str], str]] = {
+    "$ abp-bridge try http://127.0.0.1": (try_page, "browser"),
+    "$ abp-bridge try http://localhost": (try_form, "terminal"),
+    "$ abp-bridge try 'mcp:": (try_server, "process"),
+    "$ python3 docs/examples/host_that_cannot_ask.py": (notes, "process"),
+    "A real bridge (abp-bridge serve)": (lambda: bridge("demo"), "network"),
+    "FAIL  fixtures/": (three, "process"),
 }
 
 
@@ -346,8 +328,19 @@ CHECKS: dict[str, Callable[[Block], None]] = {
 }
 
 
-@pytest.mark.parametrize("block", list(blocks()), ids=str)
-def test_a_block_is_what_it_says(block: Block) -> None:
+def marks(block: Block) -> list[pytest.MarkDecorator]:
+    """What the check of a block needs."""
+    needs = {"python": "process", "html": "browser"}.get(block.language, "")
+    if block.language == "text" and block.paper.name != "ARCHITECTURE.md":
+        needs = printed_by(block)[1]
+    return [getattr(pytest.mark, needs)] if needs else []
+
+
+BLOCKS = [pytest.param(block, marks=marks(block), id=str(block)) for block in blocks()]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_block_is_what_it_says(block: Block) -> None:
     assert block.language in CHECKS, f"{block} names no language that is checked here"
     CHECKS[block.language](block)
 
@@ -369,7 +362,7 @@ READERS: dict[str, Callable[[str], Json]] = {
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_hosts_configuration_puts_us_before_the_server(host: str) -> None:
+def test_configuration_of_a_host_puts_the_bridge_before_the_server(host: str) -> None:
     text = (ROOT / "docs/mcp-servers.md").read_text()
     (section,) = re.findall(rf"^### {host}$(.*?)^##", text, re.MULTILINE | re.DOTALL)
     (fragment,) = re.findall(rf"^```{HOSTS[host]}$(.*?)^```$", section, re.MULTILINE | re.DOTALL)
@@ -379,7 +372,7 @@ def test_a_hosts_configuration_puts_us_before_the_server(host: str) -> None:
     assert server[1:3] == ["-y", "mongodb-mcp-server"]
 
 
-def test_links_between_papers_lead_somewhere() -> None:
+def test_links_between_pages_lead_somewhere() -> None:
     for paper in PAPERS:
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", paper.read_text()):
             assert (paper.parent / target).exists(), f"{paper.name}: {target}"
@@ -392,7 +385,7 @@ def anchors(paper: Path) -> set[str]:
     return {each.lower().replace(" ", "-") for each in plain}
 
 
-def test_links_lead_to_headings_that_are_there() -> None:
+def test_links_lead_to_headings() -> None:
     for paper in PAPERS:
         for target, anchor in re.findall(
             r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", paper.read_text()
@@ -407,7 +400,7 @@ def test_every_page_is_listed() -> None:
     assert [page for page in pages if f"]({page})" not in listed] == []
 
 
-def test_the_readme_is_short_enough_to_be_read_to_the_end() -> None:
+def test_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 200
     prose = [line for line in lines if not line.startswith(("|", "!", "{", "$", "python3"))]

@@ -87,8 +87,9 @@ def chosen(difference: str) -> list[Path]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("difference", DIFFERENCES)
-def test_a_bridge_that_means_the_same_passes(difference: str, request: Json) -> None:
+def test_replay_passes_a_bridge_that_means_the_same(difference: str, request: Json) -> None:
     whole = request.config.getoption("--whole")
     some = list(said())[:: EACH[difference]] if difference in EACH else []
     fixtures = [FIXTURES] if whole else sorted({*chosen(difference), *some})
@@ -108,8 +109,9 @@ WRONG = {
 TWO_AT_ONCE = FIXTURES / "hosts" / "recorded" / "goose-acp" / "two-at-once.jsonl"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_bridge_that_means_something_else_fails(change: str) -> None:
+def test_replay_fails_a_bridge_that_means_something_else(change: str) -> None:
     path = next(iter(touched(change)), TWO_AT_ONCE)
     played = run("replay", str(path), "--bridge", bridge(change))
     assert played.returncode == 1
@@ -194,32 +196,32 @@ OTHER: dict[str, tuple[Kind, Json, Json]] = {
 
 
 @pytest.mark.parametrize("case", [*SAME.values(), *MORE.values()], ids=[*SAME, *MORE])
-def test_what_means_the_same_is_no_difference(case: tuple[Kind, Json, Json]) -> None:
+def test_match_takes_the_same_meaning(case: tuple[Kind, Json, Json]) -> None:
     kind, expected, got = case
     assert match(expected, got, {}, kind=kind)
     assert not match(expected, got, {}), "but only as its schema has it"
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_default_may_be_omitted_and_written_out(name: str) -> None:
+def test_match_takes_a_default_that_is_omitted_or_written(name: str) -> None:
     kind, one, other = SAME[name]
     assert match(other, one, {}, kind=kind)
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_what_a_fixture_shows_may_not_be_left_out(name: str) -> None:
+def test_match_rejects_what_is_left_out(name: str) -> None:
     kind, less, more = MORE[name]
     assert not match(more, less, {}, kind=kind)
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_what_means_something_else_is_a_difference(name: str) -> None:
+def test_match_rejects_another_meaning(name: str) -> None:
     kind, one, other = OTHER[name]
     assert not match(one, other, {}, kind=kind)
     assert not match(other, one, {}, kind=kind)
 
 
-def test_what_is_asked_is_known_by_what_it_is_under_whatever_key() -> None:
+def test_match_finds_a_question_under_any_key() -> None:
     expected: Json = {"[input 1]": {"message": "a"}, "[input 2]": {"message": "b", "of": [1, 2]}}
     found = match(expected, {"y": {"message": "b", "of": [1, 2]}, "x": {"message": "a"}}, {})
     assert found.learned == {"[input 1]": "x", "[input 2]": "y"}
@@ -243,11 +245,11 @@ MANY = 3_000
     ],
     ids=["names", "lists", "one name for all"],
 )
-def test_no_message_hangs_a_replay(expected: Json, got: Json) -> None:
+def test_match_of_a_large_message_ends(expected: Json, got: Json) -> None:
     assert not match(expected, got, {})
 
 
-def test_a_deep_message_of_names_is_compared_once() -> None:
+def test_match_compares_a_deep_message_once() -> None:
     expected: Json = {}
     got: Json = {}
     for level in range(60):
@@ -255,7 +257,7 @@ def test_a_deep_message_of_names_is_compared_once() -> None:
     assert match(expected, got, {})
 
 
-def test_names_that_the_bridge_chose_are_looked_for_in_bounded_time() -> None:
+def test_match_of_many_names_ends() -> None:
     expected: Json = {f"[id {number}] x": {f"[id {number}] y": 1} for number in range(100)}
     got: Json = {f"n{one}": {f"m{two}": 2 for two in range(100)} for one in range(1_000)}
     with patch("abp_bridge.conformance.match.MAX_TRIALS", 500):

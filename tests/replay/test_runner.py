@@ -24,9 +24,10 @@ async def others() -> None:
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.process
 @pytest.mark.anyio
 @pytest.mark.parametrize("said", [b"", b"app\n"], ids=["it has just come", "it speaks"])
-async def test_a_replay_that_is_cancelled_as_a_stand_in_comes_says_nothing(
+async def test_replay_that_is_cancelled_as_a_stand_in_connects_is_quiet(
     said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bugs: list[object] = []

@@ -22,8 +22,9 @@ CHOSEN = FIXTURES / "page" / "chosen.jsonl"
 FORM = b'<form method=post><input name="what"><button name=press value=send>Send</button></form>'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("opened", ["{origin}/take", "[link 9]"], ids=["its own", "one it showed"])
-def test_a_persons_link_leads_to_no_server_but_the_bridges(opened: str, tmp_path: Path) -> None:
+def test_link_of_a_fixture_leads_only_to_the_bridge(opened: str, tmp_path: Path) -> None:
     asked: list[Request] = []
 
     def answer(request: Request) -> Reply:
@@ -46,8 +47,9 @@ def test_a_persons_link_leads_to_no_server_but_the_bridges(opened: str, tmp_path
     assert (played.returncode, asked) == (1, [])
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("leads", ["by a redirect", "by its form"])
-def test_a_page_leads_to_no_other_server(leads: str) -> None:
+def test_page_of_a_fixture_leads_to_no_other_server(leads: str) -> None:
     asked: list[Request] = []
 
     def take(request: Request) -> Reply:
@@ -63,7 +65,8 @@ def test_a_page_leads_to_no_other_server(leads: str) -> None:
     assert asked == []
 
 
-def test_a_replay_is_in_nobodys_inbox_and_history(
+@pytest.mark.process
+def test_replay_changes_no_inbox_or_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = tmp_path / "runtime"
