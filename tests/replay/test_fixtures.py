@@ -194,7 +194,8 @@ def safe_first_form(shown: Shown) -> bool:
 def _options(part: Mapping[str, Json]) -> Sequence[str]:
     if titled := part.get("oneOf", part.get("anyOf")):
         return [each["title"] for each in titled]
-    return part.get("enumNames", part.get("enum", []))
+    names: Sequence[str] = part.get("enumNames", part.get("enum", []))
+    return names
 
 
 def text_form(shown: Shown) -> bool:
