@@ -15,7 +15,7 @@ from support.question_strategies import Asked, fields, names
 
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import Field, FieldType, Kind, Question
+from abp_bridge.core.question import Field, FieldType, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp.agent import AgentAnswer, decode_response, encode_request
@@ -67,12 +67,6 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
         {"value": {}},
         {"confirmed": True},
     ),
-    "nothing but to go on, by default": (
-        "elicitation/preference",
-        {"prompt": "Ready?", "schema": {"type": "object", "properties": {}}, "default": {}},
-        {"value": {}},
-        {"confirmed": True},
-    ),
     "a preference": (
         "elicitation/preference",
         {"prompt": "Seat?", "schema": {"type": "string"}, "default": "aisle"},
@@ -84,12 +78,6 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
         {"message": "Go on?"},
         {"confirmed": False},
         {"confirmed": False},
-    ),
-    "what cannot be undone": (
-        "elicitation/confirm",
-        {"message": "Drop it?", "destructive": True},
-        {"confirmed": True},
-        {"confirmed": True},
     ),
     "a choice": (
         "elicitation/select",
@@ -119,7 +107,7 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
 
 
 @pytest.mark.parametrize(("method", "params", "data", "content"), OWN.values(), ids=OWN)
-def test_what_an_app_asks_passes_as_it_was(
+def test_abp_question_passes_unchanged(
     method: str, params: Json, data: Json, content: Json
 ) -> None:
     question = asked(method, **params)
@@ -128,14 +116,14 @@ def test_what_an_app_asks_passes_as_it_was(
     assert answered == AgentAnswer(Outcome.ACCEPTED, content)
 
 
-def test_it_names_the_agents_call_and_no_other() -> None:
+def test_request_names_the_call_of_the_agent() -> None:
     question = asked("elicitation/confirm", message="Go on?", operationId="call-1")
     assert encode_request(question) == ("elicitation/confirm", {"message": "Go on?"})
     _, params = encode_request(question, call="mine")
     assert params == {"message": "Go on?", "operationId": "mine"}
 
 
-def test_its_time_goes_along_wherever_it_stood() -> None:
+def test_request_keeps_the_timeout() -> None:
     raw: Json = {
         "method": "elicitation/confirm",
         "params": {"message": "Go on?"},
@@ -146,7 +134,7 @@ def test_its_time_goes_along_wherever_it_stood() -> None:
     assert params == {"message": "Go on?", "timeout": 1500}
 
 
-def test_what_has_to_be_said_besides_stands_where_its_words_did() -> None:
+def test_request_adds_texts_to_the_prompt() -> None:
     confirm = asked("elicitation/confirm", message="Go on?", **{"x-more": 1})
     _, params = encode_request(confirm, named=True)
     assert params == {"message": "shop asks: Go on?", "x-more": 1}
@@ -165,13 +153,13 @@ def test_what_has_to_be_said_besides_stands_where_its_words_did() -> None:
     assert encode_request(task, named=True) == ("sampling/create", {"task": "Sum up."})
 
 
-def test_where_it_is_played_nobody_speaks_but_who_asks() -> None:
+def test_plain_request_has_no_text_of_the_bridge() -> None:
     page = replace(QUESTIONS[WEBMCP, "a text"](), note="The bridge's own words.")
     method, params = encode_request(page, plain=True)
     assert (method, params["prompt"]) == ("elicitation/input", "Which one?")
 
 
-def test_a_form_of_which_one_field_is_asked_again_is_another_question() -> None:
+def test_request_for_one_field_of_a_form() -> None:
     form = asked("elicitation/input", prompt="Who?", schema=FORM)
     [_, number] = form.fields
     method, params = encode_request(replace(form, fields=(number,)))
@@ -196,12 +184,6 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
         {"confirmed": True},
         {"ok": True},
     ),
-    "nothing to fill in": (
-        elicited({}),
-        ("elicitation/confirm", {"message": "server asks: Go on?", "destructive": False}),
-        {"confirmed": True},
-        {"confirmed": True},
-    ),
     "a lone choice": (
         elicited({"size": {**LETTERS, "description": "of the shirt"}}, "size"),
         (
@@ -210,15 +192,6 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
         ),
         {"selected": "m"},
         {"size": "m"},
-    ),
-    "a lone choice with a default": (
-        elicited({"size": {**LETTERS, "default": "m"}}, "size"),
-        (
-            "elicitation/select",
-            {"prompt": "server asks: Go on?\n\nsize", "options": CHOICES, "default": "m"},
-        ),
-        {"selected": "l"},
-        {"size": "l"},
     ),
     "several of a choice": (
         elicited({"tags": MANY}),
@@ -292,12 +265,6 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
         {"result": "Short."},
         {"result": "Short."},
     ),
-    "a model's help with nothing beside it": (
-        Question("q", Kind.SAMPLING, "Sum up.", (), "server"),
-        ("sampling/create", {"task": "Sum up."}),
-        {"result": "Short."},
-        {"result": "Short."},
-    ),
     "consent to read a file": (
         replace(
             asked("elicitation/resource", type="text", uri="/a"),
@@ -324,7 +291,7 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
 
 
 @pytest.mark.parametrize(("question", "request_made", "data", "content"), ROWS.values(), ids=ROWS)
-def test_what_others_ask_is_the_closest_method(
+def test_other_question_is_asked_by_the_closest_method(
     question: Question, request_made: tuple[str, Json], data: Json, content: Json
 ) -> None:
     method, params = encode_request(question)
@@ -333,7 +300,7 @@ def test_what_others_ask_is_the_closest_method(
     assert answered == AgentAnswer(Outcome.ACCEPTED, content)
 
 
-def test_a_proposal_that_was_taken_away_is_not_in_the_schema() -> None:
+def test_destructive_request_has_no_default() -> None:
     """An irreversible form of a server's must not be accepted with one key."""
     question = elicited(
         {"name": {"type": "string", "default": "all"}, "other": {"type": "string"}},
@@ -358,7 +325,6 @@ def failed(code: str, message: str = "", **metadata: Json) -> Json:
 
 ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
     "a no": (failed("USER_CANCELLED", "No."), AgentAnswer(Outcome.DECLINED, reason="No.")),
-    "a no without a word": ({"success": False}, AgentAnswer(Outcome.DECLINED)),
     "a dismissal": (
         failed("USER_CANCELLED", outcome="cancelled", answeredBy="person"),
         AgentAnswer(Outcome.CANCELLED, reason="USER_CANCELLED"),
@@ -368,7 +334,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         AgentAnswer(Outcome.CANCELLED),
     ),
     "nobody in time": (failed("TIMEOUT"), AgentAnswer(Outcome.TIMED_OUT, reason="TIMEOUT")),
-    "cancelled": (failed("CANCELLED"), AgentAnswer(Outcome.CANCELLED, reason="CANCELLED")),
     "its session ended": (
         failed("CANCELLED", outcome="withdrawn"),
         AgentAnswer(Outcome.WITHDRAWN, reason="CANCELLED"),
@@ -377,10 +342,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         failed("NOT_SUPPORTED", "No screen."),
         AgentAnswer(Outcome.UNSUPPORTED, reason="No screen."),
     ),
-    "a code of its own": (
-        failed("PRINTER_JAM"),
-        AgentAnswer(Outcome.UNSUPPORTED, reason="PRINTER_JAM"),
-    ),
     "an error in words": (
         {"success": False, "error": "Oh."},
         AgentAnswer(Outcome.UNSUPPORTED, reason="Oh."),
@@ -388,10 +349,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
     "an error without a code": (
         {"success": False, "error": {"message": "The window is gone."}},
         AgentAnswer(Outcome.UNSUPPORTED, reason="The window is gone."),
-    ),
-    "an error that says nothing": (
-        {"success": False, "error": {"retryable": False}},
-        AgentAnswer(Outcome.UNSUPPORTED),
     ),
     "an empty error": ({"success": False, "error": {}}, AgentAnswer(Outcome.DECLINED)),
     "a policy's no": (
@@ -422,14 +379,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         {"success": True, "data": {"value": 1}, "metadata": {"answeredBy": "default"}},
         AgentAnswer(Outcome.UNSUPPORTED),
     ),
-    "a no of nobody": (
-        {"success": False, "metadata": {"answeredBy": "nobody"}},
-        AgentAnswer(Outcome.UNSUPPORTED),
-    ),
-    "a yes of something unheard of": (
-        {**YES, "metadata": {"answeredBy": "oracle"}},
-        AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.UNKNOWN),
-    ),
     "a yes of no word": (
         {**YES, "metadata": {"answeredBy": ["person"]}},
         AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.UNKNOWN),
@@ -451,29 +400,33 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
 
 
 @pytest.mark.parametrize(("response", "answer"), ANSWERS.values(), ids=ANSWERS)
-def test_what_an_agent_answers(response: Json, answer: AgentAnswer) -> None:
+def test_decode_response(response: Json, answer: AgentAnswer) -> None:
     question = asked("elicitation/confirm", message="?")
     assert decode_response(response, question, "elicitation/confirm") == answer
 
 
-@pytest.mark.parametrize(
-    "response", [None, "yes", {}, {"success": "true", "data": {}}, {"success": True}]
-)
-def test_what_is_no_answer(response: Json) -> None:
+@pytest.mark.parametrize("response", [None, {}, {"success": True}])
+def test_invalid_response_is_refused(response: Json) -> None:
     question = asked("elicitation/confirm", message="?")
     with pytest.raises(RemoteProtocolError):
         decode_response(response, question, "elicitation/confirm")
 
 
-@pytest.mark.parametrize("data", [{}, {"result": ""}, {"result": None}])
-def test_a_model_that_says_nothing_has_not_answered(data: Json) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"result": ""},
+    ],
+)
+def test_sampling_response_without_a_result_is_refused(data: Json) -> None:
     question = asked("sampling/create", task="t")
     with pytest.raises(RemoteProtocolError, match="without a result"):
         decode_response({"success": True, "data": data}, question, "sampling/create")
 
 
 @given(names, fields)
-def test_from_abp_to_abp_a_question_is_the_same(name: str, one: Asked) -> None:
+def test_question_survives_from_abp_to_abp(name: str, one: Asked) -> None:
     """Whatever is asked for alone, or in a form: the agent's own end reads it as it was, and what a
     person means there is what the app gets.
     """
@@ -503,9 +456,7 @@ ENDS = [each for each in Outcome if each is not Outcome.ACCEPTED]
 
 @pytest.mark.parametrize(("method", "params"), [row[:2] for row in OWN.values()], ids=OWN)
 @pytest.mark.parametrize("outcome", ENDS)
-def test_how_a_question_ended_is_not_lost_on_the_way(
-    method: str, params: Json, outcome: Outcome
-) -> None:
+def test_outcome_survives_from_abp_to_abp(method: str, params: Json, outcome: Outcome) -> None:
     """Through another bridge, which gives a preference its default."""
     question = asked(method, **params)
     ended = Answer(outcome, AnsweredBy.NOBODY, reason="why")

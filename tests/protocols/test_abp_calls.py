@@ -28,7 +28,7 @@ Json = Any
 APP = {"id": "shop", "name": "The shop", "version": "2"}
 
 
-def test_what_we_say_first() -> None:
+def test_initialize_params() -> None:
     assert initialize_params("1.2.3") == {
         "agent": {"name": "abp-bridge", "version": "1.2.3"},  # X14
         "protocolVersion": "0.1",
@@ -36,7 +36,7 @@ def test_what_we_say_first() -> None:
     }
 
 
-def test_a_call_carries_its_id_as_its_progress_token() -> None:
+def test_call_params_have_the_call_id_as_progress_token() -> None:
     assert call_params("export.pdf", {"page": 1}, "call-7") == {
         "capability": "export.pdf",
         "params": {"page": 1},
@@ -47,7 +47,7 @@ def test_a_call_carries_its_id_as_its_progress_token() -> None:
 # --- initialize ---
 
 
-def test_an_app_introduces_itself() -> None:
+def test_decode_app_info() -> None:
     opened = decode_app_info(
         {"sessionId": "s1", "protocolVersion": "0.1", "app": APP, "capabilities": [{"name": "a"}]}
     )
@@ -60,7 +60,7 @@ def test_an_app_introduces_itself() -> None:
     assert (opened.capabilities, opened.warnings) == ((Capability("a"),), ())
 
 
-def test_an_app_says_how_it_is_used_and_what_is_odd_about_it() -> None:
+def test_app_info_has_instructions_and_warnings() -> None:
     said: Json = {"instructions": "Ask\u202e first.", "warnings": ["no\nprinter", 5]}
     opened = decode_app_info({"app": {**APP, **said}, "protocolVersion": "7"})
     assert opened.instructions == "Ask first."
@@ -70,17 +70,14 @@ def test_an_app_says_how_it_is_used_and_what_is_odd_about_it() -> None:
 INTRODUCTIONS: dict[str, tuple[Json, tuple[str, str, str]]] = {
     "wrapped": ({"success": True, "data": {"app": APP}}, ("shop", "The shop", "0.1")),
     "only a name": ({"app": {"name": "Shop"}}, ("Shop", "Shop", "0.1")),
-    "only an id": ({"app": {"id": "shop"}}, ("shop", "shop", "0.1")),
     "no app": ({}, ("app", "an unnamed app", "0.1")),
-    "an app that is a name": ({"app": "shop"}, ("app", "an unnamed app", "0.1")),
     "X16 version 1.0": ({"protocolVersion": "1.0"}, ("app", "an unnamed app", "1.0")),
-    "X16 version 1.0 as a number": ({"protocolVersion": 1.0}, ("app", "an unnamed app", "1.0")),
     "a name that repaints": ({"app": {"name": "Sh\u202eop\n"}}, ("Shop", "Shop", "0.1")),
 }
 
 
 @pytest.mark.parametrize(("raw", "expected"), INTRODUCTIONS.values(), ids=INTRODUCTIONS)
-def test_an_introduction_is_read_as_it_comes(raw: Json, expected: tuple[str, str, str]) -> None:
+def test_app_info_with_missing_members(raw: Json, expected: tuple[str, str, str]) -> None:
     opened = decode_app_info(raw)
     assert (opened.id, opened.name, opened.version) == expected
     assert opened.warnings == ()
@@ -95,17 +92,9 @@ WARNINGS: dict[str, tuple[Json, str]] = {
         {"capabilities": {"run": {}}},
         'its capabilities are {"run": {}}, and no list',
     ),
-    "listed twice": (
-        {"capabilities": ["a", "a"]},
-        "capabilities that are listed twice are called as they were listed last: 'a'",
-    ),
     "capabilities without a name": (
         {"capabilities": [{"name": "a"}, {"description": "b"}, 5]},
         "capabilities without a name cannot be called: number 2, number 3",
-    ),
-    "too many": (
-        {"capabilities": [f"c{number}" for number in range(MAX_CAPABILITIES + 2)]},
-        "capabilities beyond the first 1000 cannot be called: 'c1000', 'c1001'",
     ),
     "far too many": (
         {"capabilities": [f"c{number}" for number in range(MAX_CAPABILITIES + MAX_NAMED + 7)]},
@@ -126,13 +115,13 @@ WARNINGS: dict[str, tuple[Json, str]] = {
 }
 
 
-def test_of_what_cannot_be_called_so_many_are_named_and_the_rest_counted() -> None:
+def test_warning_counts_capabilities_beyond_the_named() -> None:
     (warning,) = decode_app_info(WARNINGS["far too many"][0]).warnings
     assert warning.endswith(f"'c{MAX_CAPABILITIES + MAX_NAMED - 1}' and 7 more")
 
 
 @pytest.mark.parametrize(("raw", "words"), WARNINGS.values(), ids=WARNINGS)
-def test_what_is_odd_about_an_app_is_said(raw: Json, words: str) -> None:
+def test_app_info_warns(raw: Json, words: str) -> None:
     warning, *_ = decode_app_info(raw).warnings
     assert warning.startswith(words)
 
@@ -143,12 +132,6 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
         "SESSION_INVALID",
         "initialize() answered null, where ABP has an object with sessionId and app",
     ),
-    "a word": (
-        "ok",
-        "SESSION_INVALID",
-        'initialize() answered "ok", where ABP has an object with sessionId and app',
-    ),
-    "an error alone": ({"error": "Log in first"}, "SESSION_INVALID", "initialize() answered {"),
     "success in words": (
         {"success": "true", "app": APP},
         "SESSION_INVALID",
@@ -173,7 +156,7 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
 
 
 @pytest.mark.parametrize(("raw", "code", "words"), REFUSALS.values(), ids=REFUSALS)
-def test_an_app_that_does_not_open_says_why(raw: Json, code: str, words: str) -> None:
+def test_app_that_does_not_open_is_an_error(raw: Json, code: str, words: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_app_info(raw)
     assert caught.value.code == code
@@ -186,8 +169,6 @@ LISTS: dict[str, tuple[Json, Sequence[str]]] = {
     "bare": ([{"name": "a"}, {"name": "b"}], ["a", "b"]),
     "X12 wrapped": ({"success": True, "data": [{"name": "a"}]}, ["a"]),
     "X12 in an object": ({"capabilities": [{"name": "a"}]}, ["a"]),
-    "X12 both": ({"success": True, "data": {"capabilities": [{"name": "a"}]}}, ["a"]),
-    "X12 empty": ([], []),
     "X12 nothing": (None, []),
     "X13 names only": (["a", "b"], ["a", "b"]),
     "without names": ([{}, {"name": ""}, {"name": 5}, None, 7], []),
@@ -197,11 +178,11 @@ LISTS: dict[str, tuple[Json, Sequence[str]]] = {
 
 
 @pytest.mark.parametrize(("raw", "names"), LISTS.values(), ids=LISTS)
-def test_capabilities_are_read_as_they_come(raw: Json, names: Sequence[str]) -> None:
+def test_decode_capabilities(raw: Json, names: Sequence[str]) -> None:
     assert [each.name for each in decode_capabilities(raw)] == names
 
 
-def test_a_whole_capability() -> None:
+def test_decode_capability_with_all_members() -> None:
     raw: Json = {
         "name": "a",
         "description": "Does\u202e it",
@@ -227,7 +208,6 @@ def test_a_whole_capability() -> None:
 
 
 CAPABILITIES: dict[str, tuple[Json, Capability]] = {
-    "deprecated": ({"deprecated": True}, Capability("a", deprecated="deprecated")),
     "destructive, as a question says it": (
         {"destructive": True},
         Capability("a", destructive=True),
@@ -252,25 +232,13 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
         {"annotations": {"readOnlyHint": True}},
         Capability("a", harmless=True, hints={"readOnlyHint": True}),
     ),
-    "not destructive, as a question says it": (
-        {"destructive": False},
-        Capability("a", harmless=True),
-    ),
     "destructive, and not": (
         {"destructive": True, "annotations": {"readOnlyHint": True}},
         Capability("a", destructive=True, hints={"readOnlyHint": True}),
     ),
-    "annotations that are none": (
-        {"annotations": ["destructiveHint"], "destructive": "yes"},
-        Capability("a"),
-    ),
     "deprecated, use this": (
         {"deprecated": True, "deprecationMessage": "Use b."},
         Capability("a", deprecated="Use b."),
-    ),
-    "a message that is none": (
-        {"deprecated": True, "deprecationMessage": 5},
-        Capability("a", deprecated="deprecated"),
     ),
     "what it requires, and what else there is": (
         {
@@ -298,11 +266,11 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
 
 
 @pytest.mark.parametrize(("members", "capability"), CAPABILITIES.values(), ids=CAPABILITIES)
-def test_what_a_capability_says_of_itself(members: Json, capability: Capability) -> None:
+def test_decode_capability(members: Json, capability: Capability) -> None:
     assert decode_capabilities([{"name": "a", **members}]) == (capability,)
 
 
-def test_a_list_that_is_refused_is_an_error() -> None:
+def test_refused_capability_list_is_an_error() -> None:
     with pytest.raises(RemoteProtocolError, match="the app refused: NOT_SUPPORTED"):
         decode_capabilities({"success": False, "error": {"code": "NOT_SUPPORTED"}})
 
@@ -316,10 +284,6 @@ MERGED: dict[str, tuple[Sequence[Sequence[Capability]], Sequence[Capability]]] =
     "X13 a newer description wins": (
         [[A], [Capability("a", "Newer", {"a": 1})]],
         [Capability("a", "Newer", {"a": 1})],
-    ),
-    "X13 a name is no richer description": (
-        [[A], [Capability("a", "a")]],
-        [Capability("a", "From the manifest", {"type": "object"})],
     ),
     "X12 an empty list wipes nothing": ([[A], []], [A]),
     "a list that names any names them all": (
@@ -341,12 +305,11 @@ MERGED: dict[str, tuple[Sequence[Sequence[Capability]], Sequence[Capability]]] =
         [[A], CapabilityList.failure("why"), [A, Capability("b")]],
         [A, Capability("b")],
     ),
-    "nothing": ([], []),
 }
 
 
 @pytest.mark.parametrize(("sources", "merged"), MERGED.values(), ids=MERGED)
-def test_capabilities_from_several_places_are_one_list(
+def test_merge_capabilities(
     sources: Sequence[Sequence[Capability]], merged: Sequence[Capability]
 ) -> None:
     assert list(merge_capabilities(*sources)) == merged
@@ -363,8 +326,6 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
         {"success": True, "data": {"a": 1}, "metadata": {"duration": 5}},
         CallResult({"a": 1}, metadata={"duration": 5}),
     ),
-    "nothing to return": ({"success": True}, CallResult(None)),
-    "metadata that is none": ({"success": True, "data": 1, "metadata": "x"}, CallResult(1)),
     "X27 undefined": (
         None,
         CallResult(
@@ -390,7 +351,6 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
         ),
     ),
     "no ABP answer": ({"n": 1}, CallResult({"n": 1}, metadata={"note": NO_SUCCESS})),
-    "a bare value": ("done", CallResult("done", metadata={"note": NO_SUCCESS})),
     "X8 cancelled, without an error": (
         {"success": False, "cancelled": True},
         CallResult(failure=Failure("CANCELLED", "The call was cancelled."), cancelled=True),
@@ -399,18 +359,6 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
         {"success": False, "error": {"code": "CANCELLED", "message": "Stopped."}},
         CallResult(failure=Failure("CANCELLED", "Stopped."), cancelled=True),
     ),
-    "X8 code USER_CANCELLED": (
-        {"success": False, "error": {"code": "USER_CANCELLED", "message": "No."}},
-        CallResult(failure=Failure("USER_CANCELLED", "No."), cancelled=True),
-    ),
-    "X8 cancelled, and an error without a code": (
-        {"success": False, "cancelled": True, "error": {"message": "No."}},
-        CallResult(failure=Failure("CANCELLED", "No."), cancelled=True),
-    ),
-    "X8 timeout": (
-        {"success": False, "error": {"code": "TIMEOUT", "message": "Late."}},
-        CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)),
-    ),
     "failed without a reason": (
         {"success": False},
         CallResult(failure=Failure("OPERATION_FAILED", "The app gave no reason.")),
@@ -418,10 +366,6 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
     "failed in a word": (
         {"success": False, "error": "No font"},
         CallResult(failure=Failure("OPERATION_FAILED", "No font")),
-    ),
-    "failed with data": (
-        {"success": False, "data": [1]},
-        CallResult([1], Failure("OPERATION_FAILED", "The app gave no reason.")),
     ),
     "an error in full": (
         {
@@ -445,12 +389,20 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
 
 
 @pytest.mark.parametrize(("raw", "result"), RESULTS.values(), ids=RESULTS)
-def test_a_result_is_read_as_it_comes(raw: Json, result: CallResult) -> None:
+def test_decode_result(raw: Json, result: CallResult) -> None:
     assert decode_result(raw) == result
 
 
-@pytest.mark.parametrize("after", [0, -5, True, "1000", 10**400], ids=lambda after: str(after)[:8])
-def test_a_wait_that_is_none_is_left_out(after: Json) -> None:
+@pytest.mark.parametrize(
+    "after",
+    [
+        0,
+        True,
+        "1000",
+    ],
+    ids=lambda after: str(after)[:8],
+)
+def test_invalid_retry_after_is_ignored(after: Json) -> None:
     failure = decode_result(
         {
             "success": False,
@@ -461,12 +413,12 @@ def test_a_wait_that_is_none_is_left_out(after: Json) -> None:
     assert (failure.retryable, failure.retry_after, failure.alternatives) == (True, None, ())
 
 
-def test_what_one_list_calls_destructive_stays_so() -> None:
+def test_merged_capability_stays_destructive() -> None:
     (wipe,) = merge_capabilities([Capability("wipe", destructive=True)], [Capability("wipe")])
     assert wipe.destructive
 
 
-def test_of_very_many_alternatives_the_last_are_counted() -> None:
+def test_alternatives_beyond_a_limit_are_counted() -> None:
     error = {"code": "X", "alternatives": [f"n{number}" for number in range(1_003)]}
     failure = decode_result({"success": False, "error": error}).failure
     assert failure is not None

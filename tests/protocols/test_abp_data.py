@@ -36,11 +36,6 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         [Blob(PDF, "application/pdf")],
         SAVED,
     ),
-    "X17 BinaryData, the type says it": (
-        {"content": TEXT, "mimeType": "application/pdf"},
-        [Blob(PDF, "application/pdf")],
-        SAVED,
-    ),
     "X17 in lines": (
         {"content": LINES, "mimeType": "application/pdf"},
         [Blob(PDF, "application/pdf")],
@@ -72,11 +67,6 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         [Blob(PDF, "image/png")],
         {"imageDataUrl": SAVED},
     ),
-    "X17 a data URL without a type": (
-        {"image": "data:;base64,aGk="},
-        [Blob(b"hi", "text/plain")],
-        {"image": SAVED},
-    ),
     "a reference": (
         {
             "downloadUrl": "https://a/b",
@@ -89,23 +79,12 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         [Reference("https://a/b", "image/png", "b.png", 5, {"token": "t"})],
         {"mimeType": "image/png", "size": 5, "filename": "b.png", "content": "A picture", **SAVED},
     ),
-    "a reference of no size": (
-        {"downloadUrl": "u", "mimeType": "m", "size": -1},
-        [Reference("u", "m")],
-        {"mimeType": "m", "size": -1, **SAVED},
-    ),
     "a reference of a size that is none": (
         {"downloadUrl": "u", "mimeType": "m", "size": True},
         [Reference("u", "m")],
         {"mimeType": "m", "size": True, **SAVED},
     ),
     "base64 without a type": (TEXT, [SNIFFED], SAVED),
-    "base64 without a type, in lines": ({"pdf": LINES}, [SNIFFED], {"pdf": SAVED}),
-    "base64 without a type beside another": (
-        {"pdf": TEXT, "mimeType": "text/plain"},
-        [SNIFFED],
-        {"pdf": SAVED, "mimeType": "text/plain"},
-    ),
     "content without a type": ({"content": TEXT}, [SNIFFED], {"content": SAVED}),
     "content that says it is base64, of any kind": (
         {"content": "aGk=", "encoding": "base64", "size": 9},
@@ -126,22 +105,6 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         {"markdown": MARKDOWN},
         [Blob(MARKDOWN.encode(), "text/plain", readable=False)],
         {"markdown": SAVED},
-    ),
-    "a page with a data URL in it": (
-        f" <!DOCTYPE html><img src='data:image/png;base64,{PNG}'>",
-        [
-            Blob(
-                f" <!DOCTYPE html><img src='data:image/png;base64,{PNG}'>".encode(),
-                "text/html",
-                readable=False,
-            )
-        ],
-        SAVED,
-    ),
-    "a data URL with blanks and escapes": (
-        f"data:application/pdf;base64, {quote(TEXT, safe='')}\n",
-        [Blob(PDF, "application/pdf")],
-        SAVED,
     ),
     "a data URL to be downloaded": (
         {"downloadUrl": f"data:;base64,{TEXT}", "mimeType": "a/pdf", "size": 9},
@@ -175,18 +138,11 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         [Blob(PICTURE, "image/png", sniffed=True), Blob(PDF, "a/pdf")],
         {"mimeType": "a/pdf", "small": {"png": SAVED}, **SAVED},
     ),
-    "two of them": (
-        {"a": "data:image/png;base64,aGk=", "b": {"downloadUrl": "u", "mimeType": "m"}},
-        [Blob(b"hi", "image/png"), Reference("u", "m")],
-        {"a": SAVED, "b": {"mimeType": "m", **SAVED}},
-    ),
 }
 
 
 @pytest.mark.parametrize(("data", "found", "filled"), FOUND.values(), ids=FOUND)
-def test_binary_data_is_taken_out_and_the_rest_stays(
-    data: Json, found: list[Blob | Reference], filled: Json
-) -> None:
+def test_extract_binary_data(data: Json, found: list[Blob | Reference], filled: Json) -> None:
     rest, taken = extract(data)
     assert taken == found
     put = fill(rest, [SAVED for _ in taken])
@@ -211,7 +167,6 @@ def _nested(value: Json, levels: int) -> Json:
 
 KEPT: dict[str, Json] = {
     "text": {"content": "Hello there", "mimeType": "text/plain"},
-    "text with a type of more words": {"content": "aGk=", "mimeType": "text/html; charset=utf-8"},
     "content that says it is no base64": {
         "content": "aGk=",
         "mimeType": "application/pdf",
@@ -219,7 +174,6 @@ KEPT: dict[str, Json] = {
     },
     "content that is no base64": {"content": "%PDF-1.7", "mimeType": "application/pdf"},
     "content that is no text": {"content": 5, "mimeType": "application/pdf"},
-    "content with a surrogate": {"content": "\ud800", "mimeType": "application/pdf"},
     "a digest beside a type": {"sha512": DIGEST, "mimeType": "application/pdf"},
     "prose beside a type": {"about": PROSE, "mimeType": "application/pdf"},
     "base64 of no known kind": {"token": MANY[:4000]},
@@ -229,22 +183,18 @@ KEPT: dict[str, Json] = {
     "very many digests": "\n".join([base64.b64encode(bytes(range(64))).decode()] * 60),
     "very many words": "aB3 " * 2_000,
     "text that names data URLs": "Use data:image/png;base64,iVBORw for pictures.",
-    "a type that is long": {"mimeType": "A" * 400},
-    "a data URL in words": "data:text/plain,Hello",
     "a data URL of garbage": {"image": "data:image/png;base64,a"},
-    "no data URL": "database",
     "many levels down": _nested(TEXT, 150),
-    "a number": 5,
     "nothing": None,
 }
 
 
 @pytest.mark.parametrize("data", KEPT.values(), ids=KEPT)
-def test_what_only_looks_like_binary_data_stays(data: Json) -> None:
+def test_extract_leaves_text(data: Json) -> None:
     assert extract(data) == (data, [])
 
 
-def test_what_is_nested_very_deeply_stands_beside_a_file() -> None:
+def test_extract_from_deeply_nested_data() -> None:
     deep = _nested(5, 950)
     rest, found = extract({"deep": deep, "pdf": TEXT})
     assert found == [SNIFFED]
@@ -265,7 +215,7 @@ VALUES = (
 
 
 @given(garbled(WORDS, VALUES) | st.dictionaries(st.sampled_from(WORDS), st.sampled_from(VALUES)))
-def test_nothing_is_lost_from_any_result(data: Json) -> None:
+def test_extract_loses_nothing_of_any_result(data: Json) -> None:
     rest, found = extract(data)
     if not found:
         assert rest == data
@@ -276,15 +226,9 @@ def test_nothing_is_lost_from_any_result(data: Json) -> None:
 AUTHORIZED: dict[str, tuple[Json, str, list[tuple[str, str]]]] = {
     "nothing": ({}, "/f?a#b", []),
     "query": ({"type": "query", "token": "a b"}, "/f?a&token=a%20b#b", []),
-    "query without a token": ({"type": "query"}, "/f?a#b", []),
     "bearer": ({"type": "bearer", "token": "t"}, "/f?a#b", [("Authorization", "Bearer t")]),
     "bearer, its value": (
         {"type": "bearer", "header": "Bearer t"},
-        "/f?a#b",
-        [("Authorization", "Bearer t")],
-    ),
-    "bearer, its token as the header": (
-        {"type": "bearer", "header": "t"},
         "/f?a#b",
         [("Authorization", "Bearer t")],
     ),
@@ -298,18 +242,11 @@ AUTHORIZED: dict[str, tuple[Json, str, list[tuple[str, str]]]] = {
         "/f?a#b",
         [("X-Key", "Bearer t")],
     ),
-    "bearer without anything": ({"type": "bearer"}, "/f?a#b", []),
     "two headers in one": ({"type": "bearer", "header": "X: a\r\nY: b"}, "/f?a#b", []),
     "no header": ({"type": "bearer", "header": "X Y: a"}, "/f?a#b", []),
 }
 
 
 @pytest.mark.parametrize(("auth", "url", "headers"), AUTHORIZED.values(), ids=AUTHORIZED)
-def test_a_reference_is_asked_for_as_its_app_says(
-    auth: Json, url: str, headers: list[tuple[str, str]]
-) -> None:
+def test_authorize_a_download(auth: Json, url: str, headers: list[tuple[str, str]]) -> None:
     assert authorize("/f?a#b", auth) == (url, headers)
-
-
-def test_an_address_without_a_query_gets_one() -> None:
-    assert authorize("/f", {"type": "query", "token": "t"})[0] == "/f?token=t"

@@ -20,33 +20,28 @@ Json = Any
 ENVELOPES: dict[str, tuple[Json, bool]] = {
     "an envelope": ({"type": "notification"}, True),
     "JSON-RPC": ({"jsonrpc": "2.0", "method": "a"}, False),
-    "JSON-RPC with a type": ({"jsonrpc": "2.0", "type": "a"}, False),
     "a type that is none": ({"type": 5}, False),
-    "a list": ([{"type": "a"}], False),
 }
 
 
 @pytest.mark.parametrize(("message", "is_one"), ENVELOPES.values(), ids=ENVELOPES)
-def test_which_binding_a_line_is_in(message: Json, is_one: bool) -> None:
+def test_is_envelope(message: Json, is_one: bool) -> None:
     assert is_envelope(message) is is_one
 
 
 REQUESTS: dict[str, tuple[Json, bool]] = {
     "a call": ({"type": "capabilities/call", "id": 1}, True),
     "a question": ({"type": "elicitation/request", "id": "q"}, True),
-    "a question by its method": ({"type": "elicitation/confirm", "id": 1}, True),
     "a model's by its method": ({"type": "sampling/create", "id": 1}, True),
     "one that wants no answer": ({"type": "shutdown"}, False),
     "an answer": ({"type": "elicitation/response", "id": "q"}, False),
-    "a result": ({"type": "initialize-result", "id": 1}, False),
     "an event of somebody else's": ({"type": "question.asked", "id": "q"}, False),
     "JSON-RPC": ({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, False),
-    "no object": ([1], False),
 }
 
 
 @pytest.mark.parametrize(("message", "wants"), REQUESTS.values(), ids=REQUESTS)
-def test_which_envelopes_want_an_answer(message: Json, wants: bool) -> None:
+def test_is_enveloped_request(message: Json, wants: bool) -> None:
     assert is_enveloped_request(message) is wants
 
 
@@ -75,7 +70,7 @@ OUT: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("message", "envelope"), OUT.values(), ids=OUT)
-def test_what_we_say(message: Json, envelope: Json) -> None:
+def test_to_envelope(message: Json, envelope: Json) -> None:
     assert to_envelope({"jsonrpc": "2.0", **message}, 1.5) == {"timestamp": 1500, **envelope}
 
 
@@ -86,16 +81,7 @@ IN: dict[str, tuple[Json, Json]] = {
         {"type": "initialize-result", "id": 1, "payload": {"app": {}}},
         {"id": 1, "result": {"app": {}}},
     ),
-    "an answer to a call": (
-        {"type": "capabilities/call-result", "id": "a", "payload": {"success": True}},
-        {"id": "a", "result": {"success": True}},
-    ),
-    "an answer of nothing": ({"type": "shutdown-result", "id": 1}, {"id": 1, "result": None}),
     "a question": ({"type": "elicitation/request", "id": 7, "payload": ASK}, {"id": 7, **ASK}),
-    "X28 a question without a timestamp": (
-        {"type": "elicitation/request", "id": 7, "payload": ASK},
-        {"id": 7, **ASK},
-    ),
     "a question with a timeout": (
         {
             "type": "elicitation/request",
@@ -113,10 +99,6 @@ IN: dict[str, tuple[Json, Json]] = {
         },
         {"id": 7, "method": "m", "params": {"timeout": 1}},
     ),
-    "a question with nothing but a timeout": (
-        {"type": "elicitation/request", "id": 7, "payload": {"method": "m", "timeout": 300}},
-        {"id": 7, "method": "m", "params": {"timeout": 300}},
-    ),
     "a question whose params are wrong stays wrong": (
         {
             "type": "elicitation/request",
@@ -132,10 +114,6 @@ IN: dict[str, tuple[Json, Json]] = {
     "a question whose type is its method": (
         {"type": "elicitation/confirm", "id": 7, "payload": {"message": "?"}},
         {"id": 7, "method": "elicitation/confirm", "params": {"message": "?"}},
-    ),
-    "one of no params": (
-        {"type": "sampling/create", "id": 7},
-        {"id": 7, "method": "sampling/create", "params": None},
     ),
     "one that nothing can answer": (
         {"type": "elicitation/confirm", "payload": {"message": "?"}},
@@ -153,19 +131,8 @@ IN: dict[str, tuple[Json, Json]] = {
         {"type": "progress", "id": 9, "payload": {"percentage": 5}},
         {"method": "notifications/progress", "params": {"percentage": 5}},
     ),
-    "progress that is a word": (
-        {"type": "progress", "payload": "half"},
-        {"method": "notifications/progress", "params": {"value": "half"}},
-    ),
     "X2 a notification by event": (
         {"type": "notification", "payload": {"event": "error", "data": {"code": "X"}}},
-        {"method": "notifications/error", "params": {"code": "X"}},
-    ),
-    "X2 a notification by method": (
-        {
-            "type": "notification",
-            "payload": {"method": "notifications/error", "params": {"code": "X"}},
-        },
         {"method": "notifications/error", "params": {"code": "X"}},
     ),
     "a notification of a value": (
@@ -180,15 +147,11 @@ IN: dict[str, tuple[Json, Json]] = {
         {"type": "cart", "id": 1, "payload": {"n": 1}},
         {"method": "notifications/cart", "params": {"n": 1}},
     ),
-    "a type nobody knows, and a word": (
-        {"type": "cart", "payload": "full"},
-        {"method": "notifications/cart", "params": {"value": "full"}},
-    ),
 }
 
 
 @pytest.mark.parametrize(("envelope", "message"), IN.values(), ids=IN)
-def test_what_the_app_says(envelope: Json, message: Json) -> None:
+def test_from_envelope(envelope: Json, message: Json) -> None:
     assert from_envelope(envelope) == {"jsonrpc": "2.0", **message}
 
 

@@ -33,12 +33,11 @@ def nested(levels: int) -> Json:
             {"schema": {"anyOf": [{"patern": "x"}, {"requird": []}]}},
             ["patern", "requird"],
         ),
-        (Kind.INPUT, {"schema": {"items": {"titel": "?"}, "properties": []}}, ["titel"]),
         (Kind.INPUT, {"schema": nested(40)}, ["titel"]),
         (Kind.INPUT, {"schema": "text"}, []),
     ],
 )
-def test_a_misspelt_member_is_named(kind: Kind, params: Json, problems: list[str]) -> None:
+def test_misspelt_member_is_named(kind: Kind, params: Json, problems: list[str]) -> None:
     found = list(find_misspelt(kind, params))
     assert [words in each for words, each in zip(problems, found, strict=True)] == [True] * len(
         found

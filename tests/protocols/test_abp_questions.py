@@ -1,6 +1,4 @@
-"""ABP's elicitations as apps really send them -> questions; and how they ended -> what the app
-gets.
-"""
+"""ABP elicitations as questions, and outcomes as the responses that apps get."""
 
 from __future__ import annotations
 
@@ -26,8 +24,6 @@ from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
 
 Json = Any
 
-PICKED = {"content": "aGk=", "mimeType": "text/plain"}
-
 ORIGIN = "https://app.example"
 
 
@@ -49,14 +45,14 @@ def field(question: Question) -> Field:
 
 
 @pytest.mark.parametrize(("said", "call"), [("call-1", "call-1"), (7, None), (None, None)])
-def test_an_app_may_say_which_of_its_calls_asks(said: Json, call: str | None) -> None:
+def test_question_names_the_call_that_asks(said: Json, call: str | None) -> None:
     assert decode_asker({"params": {"prompt": "Who?", "operationId": said}}) == (
         () if call is None else (call,),
         None,
     )
 
 
-def test_input() -> None:
+def test_input_question() -> None:
     schema: dict[str, Any] = {
         "type": "string",
         "title": "Name",
@@ -80,7 +76,7 @@ def test_input() -> None:
     )
 
 
-def test_input_of_several_fields() -> None:
+def test_input_question_with_several_fields() -> None:
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}},
@@ -94,7 +90,7 @@ def test_input_of_several_fields() -> None:
     ]
 
 
-def test_preference() -> None:
+def test_preference_question() -> None:
     question = decoded(
         "elicitation/preference",
         {
@@ -107,14 +103,14 @@ def test_preference() -> None:
     assert (field(question).type, field(question).default) == (FieldType.CHOICE, "A4")
 
 
-def test_confirm() -> None:
+def test_confirm_question() -> None:
     question = decoded("elicitation/confirm", {"message": "Delete all?", "destructive": True})
     assert (question.message, question.destructive) == ("Delete all?", True)
     assert (field(question).name, field(question).type) == ("confirmed", FieldType.BOOLEAN)
     assert not decoded("elicitation/confirm", {"message": "Go on?"}).destructive
 
 
-def test_select() -> None:
+def test_select_question() -> None:
     options = [
         {"value": "r", "label": "Red", "description": "Warm"},
         {"value": "g", "label": "Green"},
@@ -135,7 +131,7 @@ def test_select() -> None:
     ]
 
 
-def test_resource() -> None:
+def test_resource_question() -> None:
     question = decoded("elicitation/resource", {"type": "image/png", "uri": "file:///tmp/a.png"})
     assert question.message == "Please give image/png (file:///tmp/a.png)."
     assert (field(question).name, field(question).type, field(question).accept) == (
@@ -148,7 +144,7 @@ def test_resource() -> None:
     assert decoded("elicitation/resource").message == "Please give a file."
 
 
-def test_sampling() -> None:
+def test_sampling_question() -> None:
     question = decoded("sampling/create", {"task": "Summarise", "context": {"text": "Long"}})
     assert (question.kind, question.message, question.fields) == (Kind.SAMPLING, "Summarise", ())
     assert question.request["context"] == {"text": "Long"}
@@ -173,23 +169,16 @@ TOLERATED: dict[str, tuple[str, Json, tuple[str, Json]]] = {
         {"schema": {"type": "string", "default": "a"}},
         ("default", "a"),
     ),
-    "X11 preference with a default outside": (
-        "elicitation/preference",
-        {"schema": {"type": "string"}, "default": "b"},
-        ("default", "b"),
-    ),
     "X11 outside wins": (
         "elicitation/preference",
         {"schema": {"type": "string", "default": "a"}, "default": "b"},
         ("default", "b"),
     ),
-    "no schema": ("elicitation/input", {"prompt": "Name?"}, ("schema", {"type": "string"})),
     "a schema that is none": (
         "elicitation/preference",
         {"schema": True},
         ("schema", {"type": "string"}),
     ),
-    "no params": ("elicitation/input", None, ("type", FieldType.TEXT)),
     "a prompt in message": ("elicitation/input", {"message": "Name?"}, ("message", "Name?")),
     "a prompt in question": (
         "elicitation/confirm",
@@ -197,17 +186,13 @@ TOLERATED: dict[str, tuple[str, Json, tuple[str, Json]]] = {
         ("message", "Sure?"),
     ),
     "no prompt": ("elicitation/input", {"prompt": 5}, ("message", "Please fill this in.")),
-    "no prompt to choose by": (
-        "elicitation/select",
-        {"options": ["a"]},
-        ("message", "Please choose."),
-    ),
-    "nothing to confirm": ("elicitation/confirm", {}, ("message", "Please confirm.")),
 }
 
 
 @pytest.mark.parametrize(("method", "params", "expected"), TOLERATED.values(), ids=TOLERATED)
-def test_what_apps_send_besides(method: str, params: Json, expected: tuple[str, Json]) -> None:
+def test_question_with_undocumented_members(
+    method: str, params: Json, expected: tuple[str, Json]
+) -> None:
     question = decoded(method, params)
     name, value = expected
     assert getattr(question if name == "message" else field(question), name) == value
@@ -230,31 +215,18 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "integer": ({"type": "integer"}, FieldType.INTEGER),
     "boolean": ({"type": "boolean"}, FieldType.BOOLEAN),
     "nothing": ({}, FieldType.TEXT),
-    "nothing, and null is proposed": ({"default": None}, FieldType.TEXT),
     "nothing, and a text is proposed": ({"default": "5"}, FieldType.TEXT),
     "nothing, and a number is proposed": ({"default": 5}, FieldType.JSON),
     "text first, and a yes is proposed": (
         {"type": ["string", "boolean"], "default": True},
         FieldType.JSON,
     ),
-    "a yes first, and a text is proposed": (
-        {"type": ["boolean", "string"], "default": "yes"},
-        FieldType.JSON,
-    ),
     "a number first, and a text is proposed": (
         {"type": ["number", "string"], "default": "5"},
         FieldType.JSON,
     ),
-    "a number first, and a yes is proposed": (
-        {"type": ["number", "boolean"], "default": True},
-        FieldType.JSON,
-    ),
     "a whole number first, and a half is proposed": (
         {"type": ["integer", "number"], "default": 2.5},
-        FieldType.JSON,
-    ),
-    "several first, and one is proposed": (
-        {"type": ["array", "string"], "items": {"enum": ["x"]}, "default": "x"},
         FieldType.JSON,
     ),
     "a list of objects first, and a text is proposed": (
@@ -267,14 +239,9 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     ),
     "a constant": ({"const": "yes"}, FieldType.CHOICE),
     "enum": ({"enum": [1, 2]}, FieldType.CHOICE),
-    "an empty enum": ({"type": "integer", "enum": []}, FieldType.INTEGER),
     "oneOf titles": ({"oneOf": [{"const": "a", "title": "A"}]}, FieldType.CHOICE),
     "anyOf titles": ({"anyOf": [{"const": "a"}]}, FieldType.CHOICE),
     "several of many": ({"type": "array", "items": {"enum": ["a"]}}, FieldType.CHOICES),
-    "several titled": (
-        {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
-        FieldType.CHOICES,
-    ),
     "a list of flat objects": (PEOPLE, FieldType.LIST),
     "a list of objects in objects": (people(items={"home": {"type": "object"}}), FieldType.JSON),
     "a list of objects of nobody knows what": (people(items={}), FieldType.JSON),
@@ -282,21 +249,12 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
         people(required=["name", "mail"]),
         FieldType.JSON,
     ),
-    "a list of lists of objects": ({"type": "array", "items": PEOPLE}, FieldType.JSON),
     "a list of more objects than anybody gives": (people(minItems=101), FieldType.JSON),
     "a list of objects that stays empty": (people(maxItems=0), FieldType.JSON),
     "a list of objects that are proposed": (people(default=[{"name": "Ada"}]), FieldType.LIST),
-    "a list of as many proposed objects as anybody gives": (
-        people(default=[{"name": "x"}] * 100),
-        FieldType.LIST,
-    ),
     "a list of more proposed objects than anybody gives": (
         people(default=[{"name": "x"}] * 101),
         FieldType.JSON,
-    ),
-    "a list of as many proposed objects as it takes": (
-        people(default=[{"name": "x"}] * 400, maxItems=500),
-        FieldType.LIST,
     ),
     "a list of more proposed objects than a form takes": (
         people(default=[{"name": "x"}] * 401, maxItems=500),
@@ -318,10 +276,6 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
         {**people(), "items": {**PEOPLE["items"], "type": ["object", "null"]}, "default": [None]},
         FieldType.JSON,
     ),
-    "a list whose proposed objects do not fit": (
-        people(default=[{"name": 1, "id": 7}]),
-        FieldType.LIST,
-    ),
     "a list of objects with a secret in it": (
         people(items={"password": {"type": "string"}}),
         FieldType.JSON,
@@ -329,10 +283,6 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
     "a list of anything": ({"type": "array", "items": {"type": "string"}}, FieldType.JSON),
     "a list of nobody knows": ({"type": "array", "items": ["string"]}, FieldType.JSON),
     "an object without properties": ({"type": "object"}, FieldType.JSON),
-    "an object whose properties are a list": (
-        {"type": "object", "properties": ["a"]},
-        FieldType.JSON,
-    ),
     "forms to choose between": (
         {"anyOf": [{"type": "string"}, {"type": "number"}]},
         FieldType.JSON,
@@ -342,7 +292,7 @@ TYPES: dict[str, tuple[Mapping[str, Json], FieldType]] = {
 
 
 @pytest.mark.parametrize(("schema", "kind"), TYPES.values(), ids=TYPES)
-def test_a_schemas_field(schema: Mapping[str, Json], kind: FieldType) -> None:
+def test_field_type_of_a_schema(schema: Mapping[str, Json], kind: FieldType) -> None:
     question = decoded("elicitation/input", {"prompt": "?", "schema": schema})
     assert (field(question).type, field(question).schema, question.wrapped) == (kind, schema, True)
 
@@ -373,10 +323,6 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
         {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer", "maximum": 5}}},
         [({"value": 5}, 5), ({"value": 6}, None)],
     ),
-    "a list of references": (
-        {"type": "array", "items": {"$ref": "#/$defs/t"}, "$defs": {"t": COLOURS}},
-        [({"value": ["red"]}, ["red"]), ({"value": ["mud"]}, None)],
-    ),
     "const": (
         form({"terms": {"const": True}, "v": {"const": 2}}, "terms"),
         [
@@ -398,10 +344,6 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
         {"anyOf": [{"type": "integer"}, {"type": "null"}]},
         [({"value": "7"}, 7), ({"value": ""}, None), ({"value": "x"}, None)],
     ),
-    "one of several or null": (
-        form({"a": {"oneOf": [COLOURS, {"type": "null"}], "default": None}}),
-        [({"a": "red"}, {"a": "red"}), ({"a": ""}, {}), ({"a": "mud"}, None)],
-    ),
     "an optional address": (
         form({"mail": {"anyOf": [MAIL, {"type": "null"}], "default": None, "title": "Mail"}}),
         [({"mail": "a@b"}, {"mail": "a@b"}), ({}, {}), ({"mail": "x"}, None)],
@@ -420,7 +362,7 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
 
 
 @pytest.mark.parametrize(("schema", "rows"), ORDINARY.values(), ids=ORDINARY)
-def test_an_ordinary_schema_is_asked_and_checked_as_it_was_meant(
+def test_schema_is_asked_as_fields_and_validated(
     schema: Json, rows: list[tuple[Json, Json]]
 ) -> None:
     question = decoded("elicitation/input", {"prompt": "?", "schema": schema})
@@ -434,21 +376,6 @@ def test_an_ordinary_schema_is_asked_and_checked_as_it_was_meant(
             assert encode_answer(question, accepted)["data"] == {"value": got}
 
 
-def test_what_may_be_null_may_be_left_empty() -> None:
-    schema = form({"a": {"type": ["string", "null"]}, "b": {"type": "string"}}, "a", "b")
-    question = decoded("elicitation/input", {"schema": schema})
-    assert [(each.required, each.empty) for each in question.fields] == [
-        (False, None),
-        (True, MISSING),
-    ]
-
-
-def test_a_preference_fills_what_a_reference_stands_for() -> None:
-    schema = form({"a": {"$ref": "#/$defs/t"}}, **{"$defs": {"t": COLOURS}})
-    question = decoded("elicitation/preference", {"schema": schema, "default": {"a": "green"}})
-    assert field(question).default == "green"
-
-
 @pytest.mark.parametrize(
     "schema",
     [
@@ -458,7 +385,7 @@ def test_a_preference_fills_what_a_reference_stands_for() -> None:
         {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {}}}},
     ],
 )
-def test_an_object_of_nothing_is_a_plain_go_on(schema: Json) -> None:
+def test_object_without_properties_is_a_confirm(schema: Json) -> None:
     question = decoded("elicitation/input", {"prompt": "Start?", "schema": schema})
     assert (question.kind, field(question), question.message) == (
         Kind.CONFIRM,
@@ -476,13 +403,6 @@ def test_an_object_of_nothing_is_a_plain_go_on(schema: Json) -> None:
     assert as_object(no["error"])["code"] == "USER_CANCELLED"
 
 
-def test_a_preference_of_nothing_has_a_default() -> None:
-    params = {"schema": {"type": "object", "properties": {}}, "default": {}}
-    question = decoded("elicitation/preference", params)
-    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {ACKNOWLEDGE.name: False})
-    assert encode_answer(question, answer)["data"] == {"value": {}}
-
-
 @pytest.mark.parametrize(
     "schema",
     [
@@ -491,11 +411,11 @@ def test_a_preference_of_nothing_has_a_default() -> None:
         {"type": "object", "properties": {}, "required": ["a"]},
     ],
 )
-def test_an_object_of_anything_is_asked_for(schema: Json) -> None:
+def test_object_with_any_properties_is_json(schema: Json) -> None:
     assert field(decoded("elicitation/input", {"schema": schema})).type is FieldType.JSON
 
 
-def test_properties_without_a_type_are_fields() -> None:
+def test_schema_with_properties_and_no_type_has_fields() -> None:
     question = decoded(
         "elicitation/input", {"schema": {"properties": {"a": True}, "required": "a"}}
     )
@@ -507,7 +427,7 @@ def test_properties_without_a_type_are_fields() -> None:
     ) == ("a", FieldType.TEXT, False, False)
 
 
-def test_a_preferences_default_fills_its_fields() -> None:
+def test_preference_default_fills_its_fields() -> None:
     properties = {
         "size": {"enum": ["A4", "A5"]},
         "copies": {"type": "integer", "default": 1},
@@ -532,14 +452,14 @@ DEFAULTS: dict[str, tuple[Mapping[str, Json], Json]] = {
 
 
 @pytest.mark.parametrize(("schema", "default"), DEFAULTS.values(), ids=DEFAULTS)
-def test_a_default_is_offered_when_it_is_an_answer(
-    schema: Mapping[str, Json], default: Json
-) -> None:
+def test_default_is_offered_if_it_is_valid(schema: Mapping[str, Json], default: Json) -> None:
     assert field(decoded("elicitation/input", {"schema": schema})).default is default
 
 
 # --- options ---
 
+LONG = ["x" * 300, "x" * 250 + "y" * 50, "x" * 260 + "z" * 40]
+CUT = f"{'x' * 200} … [100 more characters not shown]"
 OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
     # what the app sends: (value, key, label) of each option
     "bare values": (["a", 1], [("a", "a", "a"), (1, "1", "1")]),
@@ -547,10 +467,6 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
     "a value only": (
         [{"value": {"b": 1, "a": 2}}],
         [({"b": 1, "a": 2}, '{"a": 2, "b": 1}', '{"b": 1, "a": 2}')],
-    ),
-    "the number 1, true and the text": (
-        [1, True, "1"],
-        [(1, "integer 1", "1 (integer 1)"), (True, "true", "true"), ("1", "1", "1")],
     ),
     "the text first": (
         ["1", 1, "true", True],
@@ -586,44 +502,27 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         [("a", "a", "b (a)"), ("b", "b", "a (b)")],
     ),
     "labels that collide in their first 200 characters": (
+        [{"value": each, "label": "Same"} for each in LONG],
         [
-            {"value": "x" * 300, "label": "Same"},
-            {"value": "x" * 250 + "y" * 50, "label": "Same"},
-            {"value": "x" * 260 + "z" * 40, "label": "Same"},
-        ],
-        [
-            ("x" * 300, "x" * 300, "Same"),
-            (
-                "x" * 250 + "y" * 50,
-                "x" * 250 + "y" * 50,
-                f"Same ({'x' * 200} … [100 more characters not shown])",
-            ),
-            (
-                "x" * 260 + "z" * 40,
-                "x" * 260 + "z" * 40,
-                f"Same ({'x' * 200} … [100 more characters not shown]) [2]",
-            ),
+            (LONG[0], LONG[0], "Same"),
+            (LONG[1], LONG[1], f"Same ({CUT})"),
+            (LONG[2], LONG[2], f"Same ({CUT}) [2]"),
         ],
     ),
     "the same option twice": (
         [{"value": "a", "label": "A"}, "b", {"value": "a", "label": "Again"}, "a"],
         [("a", "a", "A / Again / a"), ("b", "b", "b")],
     ),
-    "twice under one label": (["a", "a"], [("a", "a", "a")]),
     "a label that hides": (
         [{"value": "a", "label": "\u202ea\u200b"}, {"value": "", "label": "\u200b"}],
         [("a", "a", "a"), ("", "", "(empty)")],
     ),
     "a label that is no text": ([{"value": "a", "label": ["é"]}], [("a", "a", '["é"]')]),
-    "a description that is no text": (
-        [{"value": "a", "label": "A", "description": 5}],
-        [("a", "a", "A")],
-    ),
 }
 
 
 @pytest.mark.parametrize(("options", "expected"), OPTIONS.values(), ids=OPTIONS)
-def test_every_option_is_there_once_and_can_be_told_apart(
+def test_options_have_unique_keys_and_labels(
     options: list[Json], expected: list[tuple[Json, str, str]]
 ) -> None:
     choices = field(decoded("elicitation/select", {"options": options})).choices
@@ -631,7 +530,7 @@ def test_every_option_is_there_once_and_can_be_told_apart(
     assert [type(each.value) for each in choices] == [type(value) for value, _, _ in expected]
 
 
-def test_a_long_label_is_kept_whole_for_who_has_room_for_it() -> None:
+def test_long_label_is_cut_and_kept_whole() -> None:
     long = ["x" * 300 + end for end in "ab"]
     choices = field(decoded("elicitation/select", {"options": [*long, "short"]})).choices
     assert [each.whole for each in choices] == [*long, ""]
@@ -652,7 +551,7 @@ def test_enum_names_are_labels() -> None:
     ] == ["a", "b"]
 
 
-def test_several_may_be_selected() -> None:
+def test_select_with_multiple_choices() -> None:
     params = {"options": ["a", "b"], "multiple": True}
     question = decoded("elicitation/select", params)
     assert (field(question).type, field(question).schema, field(question).default) == (
@@ -679,11 +578,6 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "NOT_SUPPORTED",
         "a request without a method; known are elicitation/text, elicitation/input",
     ),
-    "a method that is no name": (
-        {"method": ["elicitation/input"]},
-        "NOT_SUPPORTED",
-        "unknown elicitation method",
-    ),
     "a method nobody has": (
         {"method": "elicitation/dance"},
         "NOT_SUPPORTED",
@@ -698,16 +592,6 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         {"method": "elicitation/select", "params": {}},
         "INVALID_PARAMS",
         "elicitation/select needs a list of at least one option",
-    ),
-    "no options": (
-        {"method": "elicitation/select", "params": {"options": []}},
-        "INVALID_PARAMS",
-        "needs a list of at least one option",
-    ),
-    "options by name": (
-        {"method": "elicitation/select", "params": {"options": {"a": "A"}}},
-        "INVALID_PARAMS",
-        "needs a list of at least one option",
     ),
     "an option of nothing": (
         {"method": "elicitation/select", "params": {"options": [{}]}},
@@ -741,9 +625,7 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
 
 
 @pytest.mark.parametrize(("request_", "code", "words"), REFUSED.values(), ids=REFUSED)
-def test_a_request_that_cannot_be_put_is_refused_with_its_reason(
-    request_: Json, code: str, words: str
-) -> None:
+def test_invalid_question_is_refused_with_a_reason(request_: Json, code: str, words: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_question(request_, id="q1", origin=ORIGIN)
     assert caught.value.code == code
@@ -765,21 +647,19 @@ TIMEOUTS: dict[str, tuple[Json, float | None]] = {
     "in the params": ({"params": {"timeout": 500}}, 0.5),
     "none": ({}, None),
     "of nothing": ({"timeout": 0}, None),
-    "of less": ({"timeout": -5}, None),
-    "in words": ({"timeout": "30000"}, None),
     "true": ({"timeout": True}, None),
     "without end": ({"timeout": 10**400}, None),
 }
 
 
 @pytest.mark.parametrize(("members", "seconds"), TIMEOUTS.values(), ids=TIMEOUTS)
-def test_the_apps_time_is_in_milliseconds(
+def test_question_timeout_is_in_milliseconds(
     members: Mapping[str, Json], seconds: float | None
 ) -> None:
     assert decode_asker({"method": "elicitation/input", **members}) == ((), seconds)
 
 
-def test_what_an_app_says_is_made_safe_to_show() -> None:
+def test_question_texts_are_sanitized_and_bounded() -> None:
     schema = {
         "type": "string",
         "title": "Na\u202eme\n",
@@ -801,139 +681,70 @@ def test_what_an_app_says_is_made_safe_to_show() -> None:
 # --- secrets ---
 
 ONE = {"type": "string"}
-SECRETS: dict[str, tuple[str, Json]] = {
-    "format password": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"type": "string", "format": "password"}},
-    ),
-    "writeOnly": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"type": "string", "writeOnly": True}},
-    ),
-    "sensitive": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"type": "string", "sensitive": True}},
-    ),
-    "sensitive, says the request": (
-        "elicitation/input",
-        {"prompt": "?", "sensitive": True, "schema": ONE},
-    ),
-    "sensitive, says the whole form": (
-        "elicitation/input",
-        {
-            "prompt": "?",
-            "schema": {"type": "object", "sensitive": True, "properties": {"a": ONE, "b": ONE}},
-        },
-    ),
-    "a sensitive choice": (
-        "elicitation/select",
-        {"prompt": "Which account?", "sensitive": True, "options": ["a", "b"]},
-    ),
-    "a sensitive yes": ("elicitation/confirm", {"message": "Are you ill?", "sensitive": True}),
-    "by its prompt": ("elicitation/input", {"prompt": "Enter your API key"}),
-    "by its prompt, as the only field of an object": (
-        "elicitation/input",
-        {"prompt": "Your password?", "schema": {"type": "object", "properties": {"value": ONE}}},
-    ),
-    "by its name": (
-        "elicitation/input",
-        {
-            "prompt": "?",
-            "schema": {"type": "object", "properties": {"accessToken": ONE, "user": ONE}},
-        },
-    ),
-    "by its title": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"type": "integer", "title": "PIN code"}},
-    ),
-    "by its description": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"type": "string", "description": "the one-time code we sent"}},
-    ),
-    "several of them": ("elicitation/input", {"prompt": "Your passwords"}),
-    "as a list": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"type": "array", "items": ONE, "title": "API keys"}},
-    ),
-    "inside an object": (
-        "elicitation/input",
-        {
-            "prompt": "?",
-            "schema": {
-                "type": "object",
-                "properties": {
-                    "login": {"type": "object", "properties": {"user": ONE, "password": ONE}}
-                },
-            },
-        },
-    ),
-    "inside an object, said by format": (
-        "elicitation/input",
-        {
-            "prompt": "?",
-            "schema": {
-                "type": "object",
-                "properties": {
-                    "a": {"type": "object", "properties": {"b": {"format": "password"}}}
-                },
-            },
-        },
-    ),
-    "said by format, whatever the app denies": (
-        "elicitation/input",
-        {"prompt": "?", "schema": {"format": "password", "sensitive": False}},
-    ),
+LOGIN = {"type": "object", "properties": {"user": ONE, "password": ONE}}
+# the params of an input, or of what has `options` or a `message`
+SECRETS: dict[str, Json] = {
+    "format password": {"schema": {"type": "string", "format": "password"}},
+    "writeOnly": {"schema": {"type": "string", "writeOnly": True}},
+    "sensitive": {"schema": {"type": "string", "sensitive": True}},
+    "sensitive request": {"sensitive": True, "schema": ONE},
+    "sensitive form": {"schema": form({"a": ONE, "b": ONE}, sensitive=True)},
+    "sensitive choice": {"prompt": "Which account?", "sensitive": True, "options": ["a", "b"]},
+    "sensitive confirm": {"message": "Are you ill?", "sensitive": True},
+    "by its prompt": {"prompt": "Enter your API key"},
+    "by its prompt, as the only field": {
+        "prompt": "Your password?",
+        "schema": form({"value": ONE}),
+    },
+    "by its name": {"schema": form({"accessToken": ONE, "user": ONE})},
+    "by its title": {"schema": {"type": "integer", "title": "PIN code"}},
+    "by its description": {"schema": {**ONE, "description": "the one-time code we sent"}},
+    "plural": {"prompt": "Your passwords"},
+    "a list": {"schema": {"type": "array", "items": ONE, "title": "API keys"}},
+    "inside an object": {"schema": form({"login": LOGIN})},
+    "inside an object, by format": {"schema": form({"a": form({"b": {"format": "password"}})})},
+    "format password, declared harmless": {"schema": {"format": "password", "sensitive": False}},
+}
+NO_SECRETS: dict[str, Json] = {
+    "a name": {"prompt": "Your name?"},
+    "a choice between secrets": {"prompt": "Which password manager?", "options": ["a", "b"]},
+    "a confirm about a secret": {"message": "Delete the password?"},
+    "declared harmless": {"prompt": "Your secret wish?", "sensitive": False},
+    "a field declared harmless": {
+        "prompt": "Your password hint?",
+        "sensitive": True,
+        "schema": {"type": "string", "sensitive": False},
+    },
+    "a form declared harmless": {
+        "prompt": "Set up the password policy",
+        "schema": form({"a": ONE, "b": ONE}),
+        "sensitive": False,
+    },
 }
 
 
-@pytest.mark.parametrize(("method", "params"), SECRETS.values(), ids=SECRETS)
-def test_a_secret_is_known_as_one(method: str, params: Json) -> None:
-    assert decoded(method, params).secret
+def of_params(params: Json) -> Question:
+    kind = "select" if "options" in params else "confirm" if "message" in params else "input"
+    return decoded(f"elicitation/{kind}", {"prompt": "?", **params})
 
 
-NO_SECRETS: dict[str, tuple[str, Json]] = {
-    "a name": ("elicitation/input", {"prompt": "Your name?"}),
-    "a key of a piano": ("elicitation/input", {"prompt": "Which key?"}),
-    "a choice between secrets": (
-        "elicitation/select",
-        {"prompt": "Which password manager?", "options": ["a", "b"]},
-    ),
-    "a yes about secrets": ("elicitation/confirm", {"message": "Delete the password?"}),
-    "the app says it is none": (
-        "elicitation/input",
-        {"prompt": "Your secret wish?", "sensitive": False},
-    ),
-    "the field says it is none": (
-        "elicitation/input",
-        {
-            "prompt": "Your password hint?",
-            "sensitive": True,
-            "schema": {"type": "string", "sensitive": False},
-        },
-    ),
-    "a form that only speaks of one, the app says": (
-        "elicitation/input",
-        {
-            "prompt": "Set up the password policy",
-            "schema": {"properties": {"a": ONE, "b": ONE}},
-            "sensitive": False,
-        },
-    ),
-}
+@pytest.mark.parametrize("params", SECRETS.values(), ids=SECRETS)
+def test_secret_question_is_recognized(params: Json) -> None:
+    assert of_params(params).secret
 
 
-def test_a_form_that_asks_for_a_secret_in_its_words_alone_may_mean_any_field() -> None:
-    """Those that can be typed; where a field of its own is there for it, only that one."""
+@pytest.mark.parametrize("params", NO_SECRETS.values(), ids=NO_SECRETS)
+def test_question_without_a_secret(params: Json) -> None:
+    assert not of_params(params).secret
+
+
+def test_form_that_asks_for_a_secret_in_its_prompt() -> None:
+    """Each text field may be meant, unless one has the secret's name."""
     schema: Json = {"properties": {"a": ONE, "b": {"type": "number"}, "c": {"type": "boolean"}}}
     asked = {"prompt": "User name and password, please", "schema": schema}
     assert [each.secret for each in decoded("elicitation/input", asked).fields] == [1, 1, 0]
     schema["properties"]["password"] = ONE
     assert [each.secret for each in decoded("elicitation/input", asked).fields] == [0, 0, 0, 1]
-
-
-@pytest.mark.parametrize(("method", "params"), NO_SECRETS.values(), ids=NO_SECRETS)
-def test_what_is_no_secret_is_asked(method: str, params: Json) -> None:
-    assert not decoded(method, params).secret
 
 
 # --- how it ended -> what the app gets ---
@@ -981,80 +792,53 @@ DATA: dict[str, tuple[Question, Mapping[str, Json], Json]] = {
 
 
 @pytest.mark.parametrize(("question", "content", "data"), DATA.values(), ids=DATA)
-def test_an_answer_comes_in_the_methods_own_shape(
+def test_accepted_answer_has_the_shape_of_its_method(
     question: Question, content: Mapping[str, Json], data: Json
 ) -> None:
     answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, content, route="mcp-form", latency=1.5)
     assert encode_answer(question, answer) == {"success": True, "data": data, "metadata": BY_PERSON}
 
 
-def test_what_was_not_checked_is_said() -> None:
-    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "x"}, unchecked=("$ref",))
+def test_answer_metadata_has_unchecked_keywords_and_evidence() -> None:
+    answer = Answer(
+        *(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "x"}),
+        unchecked=("$ref",),
+        evidence="own-surface",
+    )
     metadata = as_object(encode_answer(decoded("elicitation/input"), answer)["metadata"])
-    assert metadata["unchecked"] == ["$ref"]
+    assert (metadata["unchecked"], metadata["evidence"]) == (["$ref"], "own-surface")
 
 
-def test_by_which_evidence_somebody_answered_is_said() -> None:
-    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"value": "x"}, evidence="own-surface")
-    metadata = as_object(encode_answer(decoded("elicitation/input"), answer)["metadata"])
-    assert metadata["evidence"] == "own-surface"
-
-
-ENDINGS: dict[Outcome, dict[str, Json]] = {
-    Outcome.DECLINED: {
-        "code": "USER_CANCELLED",
-        "message": "The user declined to answer.",
-        "retryable": False,
-        "cancelled": True,
-    },
-    Outcome.CANCELLED: {
-        "code": "USER_CANCELLED",
-        "message": "The user dismissed the question.",
-        "retryable": False,
-        "cancelled": True,
-    },
-    Outcome.TIMED_OUT: {
-        "code": "TIMEOUT",
-        "message": "Nobody answered in time.",
-        "retryable": True,
-    },
-    Outcome.UNSUPPORTED: {
-        "code": "NOT_SUPPORTED",
-        "message": "This host has no way to ask its user that.",
-        "retryable": False,
-    },
-    Outcome.INVALID: {
-        "code": "ELICITATION_FAILED",
-        "message": "The host kept sending answers that do not fit the question.",
-        "retryable": True,
-    },
-    Outcome.WITHDRAWN: {
-        "code": "CANCELLED",
-        "message": "The question was withdrawn before it was answered.",
-        "retryable": False,
-        "cancelled": True,
-    },
+# outcome -> code and message of the error; only these two can be tried again
+ENDINGS = {
+    Outcome.DECLINED: ("USER_CANCELLED", "The user declined to answer."),
+    Outcome.CANCELLED: ("USER_CANCELLED", "The user dismissed the question."),
+    Outcome.TIMED_OUT: ("TIMEOUT", "Nobody answered in time."),
+    Outcome.UNSUPPORTED: ("NOT_SUPPORTED", "This host has no way to ask its user that."),
+    Outcome.INVALID: (
+        "ELICITATION_FAILED",
+        "The host kept sending answers that do not fit the question.",
+    ),
+    Outcome.WITHDRAWN: ("CANCELLED", "The question was withdrawn before it was answered."),
 }
+RETRYABLE = {Outcome.TIMED_OUT, Outcome.INVALID}
 
 
-def test_every_outcome_has_a_row() -> None:
+def test_every_outcome_has_an_error() -> None:
     assert {*ENDINGS, Outcome.ACCEPTED} == set(Outcome)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "row"), ENDINGS.items(), ids=[f"X9 {outcome.value}" for outcome in ENDINGS]
-)
-def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(
-    outcome: Outcome, row: Mapping[str, Json]
-) -> None:
+@pytest.mark.parametrize("outcome", ENDINGS, ids=[f"X9 {outcome.value}" for outcome in ENDINGS])
+def test_outcome_without_an_answer_is_an_error(outcome: Outcome) -> None:
+    code, message = ENDINGS[outcome]
     error = {
-        "code": row["code"],
-        "message": row["message"],
-        "retryable": row["retryable"],
-        "details": {"reason": row["message"]},
+        "code": code,
+        "message": message,
+        "retryable": outcome in RETRYABLE,
+        "details": {"reason": message},
     }
-    cancelled = {"cancelled": True} if row.get("cancelled") else {}
-    by = AnsweredBy.PERSON if row["code"] == "USER_CANCELLED" else AnsweredBy.NOBODY
+    cancelled = {"cancelled": True} if "CANCELLED" in code else {}
+    by = AnsweredBy.PERSON if code == "USER_CANCELLED" else AnsweredBy.NOBODY
     metadata = {"answeredBy": by.value, "route": "", "latencyMs": 0.0, "outcome": outcome.value}
     assert encode_answer(decoded("elicitation/input"), Answer(outcome, by)) == {
         "success": False,
@@ -1064,7 +848,7 @@ def test_a_question_without_an_answer_says_why_in_the_most_explicit_form(
     }
 
 
-def test_a_reason_is_passed_on() -> None:
+def test_outcome_reason_is_the_error_message() -> None:
     answer = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY, reason="mcp-form: secrets never do")
     error = as_object(encode_answer(decoded("elicitation/input"), answer)["error"])
     assert (error["message"], error["details"]) == (
@@ -1073,8 +857,10 @@ def test_a_reason_is_passed_on() -> None:
     )
 
 
-@pytest.mark.parametrize("outcome", ENDINGS, ids=lambda outcome: outcome.value)
-def test_a_preference_nobody_gave_is_the_apps_default(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome", [Outcome.DECLINED, Outcome.TIMED_OUT, Outcome.WITHDRAWN], ids=lambda each: each.value
+)
+def test_preference_without_an_answer_is_the_default(outcome: Outcome) -> None:
     question = decoded("elicitation/preference", {"schema": {"type": "string"}, "default": "A4"})
     answer = Answer(outcome, AnsweredBy.PERSON, evidence="reading-time", reason="because")
     response = encode_answer(question, answer)
@@ -1091,7 +877,7 @@ def test_a_preference_nobody_gave_is_the_apps_default(outcome: Outcome) -> None:
     }
 
 
-def test_only_a_preference_has_a_default_of_its_own() -> None:
+def test_other_questions_without_an_answer_have_no_default() -> None:
     declined = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
     for method, params in (
         ("elicitation/input", {"schema": {"type": "string", "default": "x"}}),
@@ -1101,14 +887,14 @@ def test_only_a_preference_has_a_default_of_its_own() -> None:
         assert not encode_answer(decoded(method, params), declined)["success"]
 
 
-def test_a_default_of_null_is_a_default() -> None:
+def test_preference_default_may_be_null() -> None:
     question = replace(decoded("elicitation/preference"), default=None)
     assert encode_answer(question, Answer(Outcome.DECLINED, AnsweredBy.PERSON))["data"] == {
         "value": None
     }
 
 
-def test_a_question_that_nobody_is_left_to_ask_is_withdrawn_like_any_other() -> None:
+def test_withdrawn_question_answer() -> None:
     withdrawn = encode_withdrawn("the session ended")
     question = decode_question(
         {"method": "elicitation/confirm", "params": {"message": "Go?"}}, id="q1", origin="an app"
@@ -1117,7 +903,7 @@ def test_a_question_that_nobody_is_left_to_ask_is_withdrawn_like_any_other() -> 
     assert withdrawn == encode_answer(question, answer)
 
 
-def test_who_may_not_overrule_what_looks_like_a_secret_does_not() -> None:
+def test_model_cannot_declare_a_secret_field_harmless() -> None:
     asked: Json = {
         "method": "elicitation/input",
         "params": {"prompt": "Your password?", "schema": {"type": "string", "sensitive": False}},

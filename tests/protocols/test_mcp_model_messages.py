@@ -84,7 +84,7 @@ def test_what_a_model_brings(arguments: Json, action: str, content: Json) -> Non
         ({"content": "a"}, "content must be an object"),
     ],
 )
-def test_what_is_no_answer(arguments: Json, words: str) -> None:
+def test_invalid_response_is_refused(arguments: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
         decode_answered(arguments)
 
