@@ -20,7 +20,7 @@ from abp_bridge.core.menu import Menu, MenuResult, Step, obstacle
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.abp import decode_notice, decode_progress, decode_question
+from abp_bridge.protocols.abp import decode_notice, decode_question
 from abp_bridge.protocols.acp import v1 as acp
 
 Json = Any
@@ -47,17 +47,11 @@ def only_property(schema: Json) -> Json:
 NOTHING = acp.ClientCapabilities()
 DECLARED: dict[str, tuple[Json, acp.ClientCapabilities]] = {
     "nothing at all": (None, NOTHING),
-    "not an object": ("elicitation", NOTHING),
-    "an empty object": ({}, NOTHING),
     "bare elicitation is none": ({"elicitation": {}}, NOTHING),
     "null modes are none": (
         {"elicitation": {"form": None, "url": None}, "session": {"notices": None}},
         NOTHING,
     ),
-    "true is no object": ({"elicitation": {"form": True}, "session": True}, NOTHING),
-    "forms": ({"elicitation": {"form": {}}}, acp.ClientCapabilities(form=True)),
-    "urls": ({"elicitation": {"url": {}}}, acp.ClientCapabilities(url=True)),
-    "notices": ({"session": {"notices": {}}}, acp.ClientCapabilities(notices=True)),
     "everything": (
         {"elicitation": {"form": {}, "url": {}}, "session": {"notices": {}}},
         acp.ClientCapabilities(form=True, url=True, notices=True),
@@ -66,7 +60,7 @@ DECLARED: dict[str, tuple[Json, acp.ClientCapabilities]] = {
 
 
 @pytest.mark.parametrize("case", DECLARED)
-def test_each_capability_must_be_named(case: str) -> None:
+def test_decode_client_capabilities(case: str) -> None:
     declared, capabilities = DECLARED[case]
     assert acp.decode_capabilities(declared) == capabilities
 
@@ -88,7 +82,7 @@ junk = json_values | garbled(WORDS, ("selected", "cancelled", {}, None, True, "a
 
 
 @given(declared=junk)
-def test_whatever_a_client_declares_is_read(declared: Json) -> None:
+def test_any_client_capabilities_are_read(declared: Json) -> None:
     assert isinstance(acp.decode_capabilities(declared), acp.ClientCapabilities)
 
 
@@ -96,39 +90,30 @@ def test_whatever_a_client_declares_is_read(declared: Json) -> None:
 
 OUTCOMES: dict[str, tuple[Json, str | None]] = {
     "a choice": ({"outcome": {"outcome": "selected", "optionId": "s0-1"}}, "s0-1"),
-    "a choice with more": (
-        {"outcome": {"outcome": "selected", "optionId": "", "_meta": {}}, "x": 1},
-        "",
-    ),
     "a cancel": ({"outcome": {"outcome": "cancelled"}}, None),
-    "a cancel with a choice": ({"outcome": {"outcome": "cancelled", "optionId": "s0-1"}}, None),
 }
 NO_OUTCOMES: dict[str, Json] = {
     "nothing": None,
-    "an empty object": {},
-    "an option alone": {"optionId": "s0-1"},
     "a word": {"outcome": "selected"},
     "a word of its own": {"outcome": {"outcome": "_later", "optionId": "s0-1"}},
     "selected without an option": {"outcome": {"outcome": "selected"}},
-    "selected with a number": {"outcome": {"outcome": "selected", "optionId": 1}},
-    "a list": {"outcome": [{"outcome": "cancelled"}]},
 }
 
 
 @pytest.mark.parametrize("case", OUTCOMES)
-def test_an_outcome_is_a_choice_or_a_cancel(case: str) -> None:
+def test_decode_permission_outcome(case: str) -> None:
     result, chosen = OUTCOMES[case]
     assert acp.decode_outcome(result) == chosen
 
 
 @pytest.mark.parametrize("case", NO_OUTCOMES)
-def test_an_outcome_that_acp_does_not_have_is_no_answer(case: str) -> None:
+def test_invalid_permission_outcome_is_refused(case: str) -> None:
     with pytest.raises(RemoteProtocolError, match="answered the permission with"):
         acp.decode_outcome(NO_OUTCOMES[case])
 
 
 @given(result=junk)
-def test_whatever_a_client_answers_is_a_value_or_a_protocol_error(result: Json) -> None:
+def test_any_permission_outcome_is_a_value_or_an_error(result: Json) -> None:
     try:
         chosen = acp.decode_outcome(result)
     except RemoteProtocolError:
@@ -168,18 +153,17 @@ PROMPTS: dict[str, tuple[Json, str]] = {
     ),
     "links alone": ([{"type": "resource_link", "uri": "a:b"}] * 2, "a:b a:b"),
     "no blocks": ([], ""),
-    "no list": ({"type": "text", "text": "hi"}, ""),
     "no objects": (["hi", 7, None, {"text": 7}], ""),
 }
 
 
 @pytest.mark.parametrize("case", PROMPTS)
-def test_the_words_of_a_prompt(case: str) -> None:
+def test_prompt_text(case: str) -> None:
     prompt, words = PROMPTS[case]
     assert acp.prompt_text(prompt) == words
 
 
-def test_what_has_no_words_is_named_by_its_type() -> None:
+def test_prompt_blocks_without_text_are_named() -> None:
     types = ["image", "text", "resource", "image", 7, "resource_link"]
     prompt: Json = [{"type": each} for each in types]
     link = {"type": "resource_link", "uri": "a:b"}
@@ -188,14 +172,14 @@ def test_what_has_no_words_is_named_by_its_type() -> None:
 
 
 @given(prompt=junk)
-def test_whatever_a_prompt_holds_it_has_words_or_none(prompt: Json) -> None:
+def test_any_prompt_has_a_text(prompt: Json) -> None:
     assert isinstance(acp.prompt_text(prompt), str)
 
 
 # --- forms ----------------------------------------------------------------------------------------
 
 
-def test_a_form_is_tied_to_its_session_and_call() -> None:
+def test_form_names_its_session_and_call() -> None:
     params = form(
         asked("elicitation/input", prompt="Name?", schema={"type": "string", "title": "Name"})
     )
@@ -243,14 +227,6 @@ PROPERTIES: dict[str, tuple[Json, Json]] = {
         {"type": "integer", "minimum": -(2**63) - 1, "maximum": 2**63},
         {"type": "integer"},
     ),
-    "the largest whole numbers stay": (
-        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-    ),
-    "fractions keep their bounds": (
-        {"type": "number", "minimum": 0.5, "maximum": 1},
-        {"type": "number", "minimum": 0.5, "maximum": 1},
-    ),
     "a number beyond a double": (
         {"type": "number", "minimum": -(10**400), "maximum": 10**400},
         {"type": "number"},
@@ -268,12 +244,12 @@ PROPERTIES: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize("case", PROPERTIES)
-def test_a_property_as_strict_clients_read_it(case: str) -> None:
+def test_form_property_fits_strict_clients(case: str) -> None:
     schema, sent = PROPERTIES[case]
     assert only_property(schema) == sent
 
 
-def test_a_form_that_is_asked_again_says_why_and_can_be_plainer() -> None:
+def test_form_asked_again_gives_the_problem() -> None:
     question = asked(
         "elicitation/input", prompt="How many?", schema={"type": "integer", "minimum": 1}
     )
@@ -378,7 +354,7 @@ def questions(request: Json) -> Question:
 
 
 @given(request=requests, problem=any_text, plain=st.booleans())
-def test_every_question_is_a_form_that_strict_clients_read(
+def test_any_question_is_a_form_that_fits_strict_clients(
     request: Json, problem: str, plain: bool
 ) -> None:
     question = questions(request)
@@ -398,7 +374,7 @@ def permission(question: Question, step: Step) -> Json:
     return params
 
 
-def test_a_permission_has_the_question_in_its_title_and_content() -> None:
+def test_permission_shows_the_question() -> None:
     question = asked(
         "elicitation/select",
         prompt="Sea or mountains?",
@@ -425,7 +401,7 @@ def test_a_permission_has_the_question_in_its_title_and_content() -> None:
     ]
 
 
-def test_a_question_too_long_for_a_title_is_whole_in_the_content() -> None:
+def test_permission_content_has_a_long_question() -> None:
     words = " ".join(f"word{number}" for number in range(300))
     for question in (
         asked("elicitation/select", prompt=words, options=[1, 2]),
@@ -438,7 +414,7 @@ def test_a_question_too_long_for_a_title_is_whole_in_the_content() -> None:
 
 
 @given(request=requests, k=st.integers(2, 6), data=st.data())
-def test_every_step_of_every_menu_is_a_permission_that_strict_clients_read(
+def test_any_menu_step_is_a_permission_that_fits_strict_clients(
     request: Json, k: int, data: st.DataObject
 ) -> None:
     question = questions(request)
@@ -463,7 +439,7 @@ def update(made: Json) -> Json:
     return made
 
 
-def test_a_call_begins_with_what_it_was_given() -> None:
+def test_tool_call_has_its_arguments() -> None:
     made = update(acp.encode_call("abp:call-1", "demo.echo", {"value": 1}))
     assert (made["title"], made["kind"], made["status"], made["rawInput"]) == (
         "demo.echo",
@@ -473,7 +449,7 @@ def test_a_call_begins_with_what_it_was_given() -> None:
     )
 
 
-def test_a_question_has_a_card_before_it_is_asked() -> None:
+def test_question_card() -> None:
     made = update(
         acp.encode_question_card("abp:question-1", asked("elicitation/confirm", message="Go?"))
     )
@@ -490,7 +466,6 @@ PROGRESS: dict[str, tuple[Progress, str, Json]] = {
         "25% · Reading",
         {"progress": 1, "total": 4, "message": "Reading"},
     ),
-    "a count": (Progress(None, 3.5), "3.5", {"progress": 3.5}),
     "of nothing": (
         Progress(None, 3, 0, remaining=2),
         "3 · about 2 s left",
@@ -500,7 +475,7 @@ PROGRESS: dict[str, tuple[Progress, str, Json]] = {
 
 
 @pytest.mark.parametrize("case", PROGRESS)
-def test_progress_is_shown_and_has_the_shape_that_goose_reads(case: str) -> None:
+def test_progress_update_with_goose_metadata(case: str) -> None:
     progress, shown, params = PROGRESS[case]
     made = update(acp.encode_progress("abp:call-1", progress))
     assert made["content"][0]["content"]["text"] == shown
@@ -513,7 +488,7 @@ def test_progress_is_shown_and_has_the_shape_that_goose_reads(case: str) -> None
     assert made["status"] == "in_progress"
 
 
-def test_a_file_that_only_the_session_has_is_in_the_result_itself() -> None:
+def test_result_update_embeds_an_unsaved_file() -> None:
     held = SavedFile("abp://demo/results/a", "", "a.bin", "a/b", 2, b"hi")
     large = SavedFile("abp://demo/results/b", "", "b.bin", "a/b", 10**9)
     made = update(acp.encode_ended("abp:call-1", [], [held, large], failed=False))
@@ -522,7 +497,7 @@ def test_a_file_that_only_the_session_has_is_in_the_result_itself() -> None:
     assert block["content"] == {"type": "resource", "resource": resource}
 
 
-def test_a_result_has_its_words_and_a_link_to_each_file() -> None:
+def test_result_update_links_saved_files() -> None:
     file = SavedFile("abp://demo/results/a", "/tmp/my files/ä#1%.png", "ä#1%.png", "image/png", 7)
     made = update(acp.encode_ended("abp:call-1", ["said", ""], [file], failed=False))
     words, link = (block["content"] for block in made["content"])
@@ -567,7 +542,7 @@ NOTICES: dict[str, tuple[Notice, str, str]] = {
 
 
 @pytest.mark.parametrize("case", NOTICES)
-def test_a_notice_has_a_title_and_a_severity(case: str) -> None:
+def test_notice_update_has_a_title_and_severity(case: str) -> None:
     notice, severity, words = NOTICES[case]
     made = update(acp.encode_notice(notice))
     assert made["severity"] == severity
@@ -580,26 +555,11 @@ events = st.sampled_from([f"notifications/{event.value}" for event in NoticeKind
 @given(
     event=events, data=json_values | garbled(("field", "newValue", "success", "added"), (True, "a"))
 )
-def test_whatever_an_app_tells_is_a_notice_with_a_title(event: str, data: Json) -> None:
+def test_any_notice_is_an_update(event: str, data: Json) -> None:
     update(acp.encode_notice(decode_notice({"event": event, "data": data})))
 
 
-numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
-
-
-@given(
-    report=st.fixed_dictionaries(
-        {"progress": numbers},
-        optional={"total": numbers, "percentage": numbers, "status": any_text},
-    )
-)
-def test_whatever_progress_an_app_reports_is_an_update(report: Json) -> None:
-    progress = decode_progress(report)
-    if progress is not None:
-        update(acp.encode_progress("abp:call-1", progress))
-
-
-def test_commands_say_what_they_do() -> None:
+def test_commands_update() -> None:
     made = update(
         acp.encode_commands(
             [("demo_echo", Capability("demo.echo", "Say it\nagain")), ("bare", Capability("bare"))]
@@ -611,16 +571,12 @@ def test_commands_say_what_they_do() -> None:
     ]
 
 
-def test_what_the_agent_says_is_a_message() -> None:
-    assert update(acp.encode_message("hello"))["content"] == {"type": "text", "text": "hello"}
-
-
-def test_the_referee_sees_what_the_sdk_would_lose() -> None:
+def test_referee_refuses_unknown_members() -> None:
     with pytest.raises(AssertionError, match="does not know all of"):
         check_value(types.PromptResponse, {"stopReason": "end_turn", "mood": "good"})
 
 
-def test_a_request_is_taken_back_by_its_id() -> None:
+def test_cancel_request_names_the_id() -> None:
     method, params = acp.encode_cancel("abp-1", "no longer needed")
     assert method == "$/cancel_request"
     check_params(method, params)
@@ -628,7 +584,7 @@ def test_a_request_is_taken_back_by_its_id() -> None:
 
 
 @pytest.mark.parametrize(("success", "status"), [(True, "completed"), (False, "failed")])
-def test_an_operation_is_a_card_that_begins_and_ends(success: bool, status: str) -> None:
+def test_operation_is_a_tool_call_card(success: bool, status: str) -> None:
     data = {"operationId": "o1", "capability": "export.pdf"}
     begun = acp.encode_operation(
         "card", Notice(NoticeKind.STARTED, "notifications/operation/started", data, "o1")
@@ -652,7 +608,7 @@ def test_an_operation_is_a_card_that_begins_and_ends(success: bool, status: str)
     assert begun["toolCallId"] == ended["toolCallId"] == "card"
 
 
-def test_an_address_is_shown_on_a_tool_call_of_its_session() -> None:
+def test_url_elicitation_names_its_session_and_call() -> None:
     question = asked("elicitation/input", prompt="Key?")
     shown = acp.encode_url(question, "s", "c", "http://127.0.0.1:1/open/x", "e1")
     check_params("elicitation/create", shown)
@@ -667,7 +623,7 @@ def test_an_address_is_shown_on_a_tool_call_of_its_session() -> None:
 # --- a pointer to the page ------------------------------------------------------------------------
 
 
-def test_a_permission_points_to_the_page() -> None:
+def test_permission_links_to_the_page() -> None:
     question = decode_question(
         {"method": "elicitation/input", "params": {"prompt": "API key?"}},
         id="q",
@@ -690,12 +646,12 @@ def test_a_permission_points_to_the_page() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "outcome"),
-    [("done", Outcome.ACCEPTED), ("skip", Outcome.DECLINED), (None, Outcome.CANCELLED)],
+    [("done", Outcome.ACCEPTED), (None, Outcome.CANCELLED)],
 )
-def test_what_was_chosen_of_it(chosen: str | None, outcome: Outcome) -> None:
+def test_decode_link_outcome(chosen: str | None, outcome: Outcome) -> None:
     assert acp.decode_link_outcome(chosen) is outcome
 
 
-def test_what_was_not_offered_is_not_chosen() -> None:
+def test_link_option_that_was_not_offered_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="was not offered"):
         acp.decode_link_outcome("allow_always")

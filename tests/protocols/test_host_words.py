@@ -22,22 +22,19 @@ Json = Any
     [
         ({"action": "cancel", "_meta": {"message": "not supported"}}, "not supported"),
         ({"action": "cancel", "_meta": {"acme/why": {"reason": "busy", "code": 7}}}, "busy (7)"),
-        ({"action": "decline", "message": "headless", "code": "E1"}, "headless (E1)"),
         ({"action": "cancel", "error": {"code": -32601, "message": "No"}}, "No (-32601)"),
         ({"action": "cancel", "error": "no terminal"}, "no terminal"),
         ({"outcome": {"outcome": "cancelled", "reason": "turn over", "code": True}}, "turn over"),
-        ({"action": "cancel", "_meta": {"message": "a\x1b[31m\nb"}}, "a[31m b"),
         ({"action": "cancel", "content": {"message": "typed"}}, ""),
-        ({"action": "cancel", "_meta": {"message": 7}, "reason": ["x"]}, ""),
         ({"action": "cancel"}, ""),
         (None, ""),
     ],
 )
-def test_the_words_of_a_host(result: Json, words: str) -> None:
+def test_reason_given_by_a_host(result: Json, words: str) -> None:
     assert read_host_words(result) == words
 
 
-def test_they_are_bounded() -> None:
+def test_reason_given_by_a_host_is_bounded() -> None:
     said = read_host_words({"reason": "x" * 10_000})
     assert said == "x" * MAX_HOST_WORDS + " … [9700 more characters not shown]"
 
@@ -46,9 +43,7 @@ def test_they_are_bounded() -> None:
     ("said", "who"),
     [
         ("script", AnsweredBy.SCRIPT),
-        ("model", AnsweredBy.MODEL),
         ("host-policy", AnsweredBy.HOST_POLICY),
-        ("nobody", AnsweredBy.NOBODY),
         ("default", AnsweredBy.NOBODY),
         ("a ghost", AnsweredBy.UNKNOWN),
         (["person"], AnsweredBy.UNKNOWN),
@@ -56,19 +51,17 @@ def test_they_are_bounded() -> None:
         (None, None),
     ],
 )
-def test_who_answered_is_what_a_host_says_but_for_a_person(
-    said: Json, who: AnsweredBy | None
-) -> None:
+def test_host_can_say_who_answered_except_the_user(said: Json, who: AnsweredBy | None) -> None:
     result: Json = {"action": "accept", "_meta": {"abp": {"answeredBy": said}}}
     assert read_answered_by(result) is who
 
 
-@pytest.mark.parametrize("result", [None, {}, {"_meta": None}, {"_meta": {"abp": "script"}}])
-def test_a_host_that_does_not_say_who_answered_says_nothing(result: Json) -> None:
+@pytest.mark.parametrize("result", [None, {}, {"_meta": {"abp": "script"}}])
+def test_host_that_does_not_say_who_answered(result: Json) -> None:
     assert read_answered_by(result) is None
 
 
-def test_an_account_is_read_again_as_it_was_given() -> None:
+def test_account_survives_encode_and_read() -> None:
     said = {"action": "cancel", **encode_account(AnsweredBy.SCRIPT, reason="no entry fits")}
     assert (read_answered_by(said), read_host_words(said)) == (AnsweredBy.SCRIPT, "no entry fits")
     assert encode_account(None, reason="") == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.outcome import Action
-from abp_bridge.core.question import MISSING, Field, FieldType, Kind, Question
+from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.protocols.mcp.client import HostCapabilities, decode_capabilities
@@ -48,113 +48,82 @@ def properties(schema: Mapping[str, Json], version: str, *, plain: bool = False)
     return made
 
 
-# --- each kind of field: at 2025-06-18, at 2025-11-25, and plain at 2025-11-25 (`...`: as not plain
+# --- each kind of field ---------------------------------------------------------------------------
 
 RED = {"const": "r", "title": "Red", "description": "Warm"}
 GREEN = {"const": "g", "title": "Green"}
 TITLED = [{"const": "r", "title": "Red — Warm"}, {"const": "g", "title": "Green"}]
 
 
-def _each(
-    *titles: str,
-    default: Sequence[str] = (),
-    first: str = "it: choose any.",
-    then: str = "it: choose any.",
-) -> Properties:
+def _each(*titles: str, default: str, first: str = "it: choose any.") -> Properties:
+    """A boolean for each option."""
     return {
         f"it_{number}": {
             "type": "boolean",
             "title": title,
-            "description": first if number == 1 else then,
-            "default": title in default,
+            "description": first if number == 1 else "it: choose any.",
+            "default": title == default,
         }
         for number, title in enumerate(titles, 1)
     }
 
 
+NAME = {"title": "Name", "description": "As on the passport", "minLength": 1, "maxLength": 9}
+LIMITED = "(more than 0, less than 1, a multiple of 0.25)"
 NUMBER_OR_YES = '(JSON that fits {"type": ["number", "boolean"], "default": true})'
-FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | None]] = {
-    "text": (
-        {
-            "type": "string",
-            "title": "Name",
-            "description": "As on the passport",
-            "minLength": 1,
-            "maxLength": 9,
-        },
-        {
-            "it": {
-                "type": "string",
-                "title": "Name",
-                "description": "As on the passport",
-                "minLength": 1,
-                "maxLength": 9,
-            }
-        },
-        {
-            "it": {
-                "type": "string",
-                "title": "Name",
-                "description": "As on the passport",
-                "minLength": 1,
-                "maxLength": 9,
-            }
-        },
-        None,
-    ),
+NESTED = {"type": "object", "required": ["a"], "default": {"a": "é"}}
+FITS = '(JSON that fits {"type": "object", "required": ["a"], "default": {"a": "é"}})'
+ONE = ["integer 1", "true", "1"]
+ONE_TITLES = ["1 (integer 1)", "true", "1"]
+COLOURS = _each(
+    *("Red", "Green"),
+    default="Green",
+    first="it: choose any. Colours. (at least 1, at most 2.0) Warm",
+)
+# an app's schema: the property (or properties) that it becomes at 2025-06-18, at 2025-11-25, and
+# plain at 2025-11-25; None for no difference
+FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | None]] = {
+    "text": ({"type": "string", **NAME}, {"type": "string", **NAME}, None, None),
     "text with a default": (
         {"type": "string", "default": "Ann"},
-        {"it": {"type": "string", "description": "(default: Ann)"}},
-        {"it": {"type": "string", "default": "Ann"}},
-        None,
-    ),
-    "text in a format": (
-        {"type": "string", "format": "email"},
-        {"it": {"type": "string", "format": "email"}},
-        {"it": {"type": "string", "format": "email"}},
+        {"type": "string", "description": "(default: Ann)"},
+        {"type": "string", "default": "Ann"},
         None,
     ),
     "text in a format and a pattern that MCP does not have": (
-        {"type": "string", "format": "phone", "pattern": "^[0-9]+$"},
-        {"it": {"type": "string", "description": "(format phone, must match ^[0-9]+$)"}},
-        {"it": {"type": "string", "description": "(format phone, must match ^[0-9]+$)"}},
-        None,
+        {"type": "string", "format": "phone", "pattern": "^[0-9]+$", "minLength": 2.0},
+        {
+            "type": "string",
+            "description": "(format phone, must match ^[0-9]+$)",
+            "minLength": 2,
+        },
+        *(None, None),
     ),
-    "a size written as a float": (
-        {"type": "string", "minLength": 2.0},
-        {"it": {"type": "string", "minLength": 2}},
-        {"it": {"type": "string", "minLength": 2}},
-        None,
-    ),
-    "limits that are none": (
+    "text with invalid limits": (
         {"type": "string", "minLength": -1, "maxLength": "9", "format": {"a": 1}, "pattern": 5},
-        {"it": {"type": "string"}},
-        {"it": {"type": "string"}},
-        None,
+        {"type": "string"},
+        *(None, None),
     ),
-    "a default that a text cannot carry": (
-        {"type": ["string", "null"], "default": None},
-        {"it": {"type": "string"}},
-        {"it": {"type": "string"}},
-        None,
+    "text with a default of null": (
+        {"type": ["string", "null"], "format": "email", "default": None},
+        {"type": "string", "format": "email"},
+        *(None, None),
     ),
     "a number": (
         {"type": "number", "minimum": 0, "maximum": 9.5, "default": 0.5},
-        {"it": {"type": "number", "minimum": 0, "maximum": 9.5, "description": "(default: 0.5)"}},
-        {"it": {"type": "number", "minimum": 0, "maximum": 9.5, "default": 0.5}},
+        {"type": "number", "minimum": 0, "maximum": 9.5, "description": "(default: 0.5)"},
+        {"type": "number", "minimum": 0, "maximum": 9.5, "default": 0.5},
         {
-            "it": {
-                "type": "string",
-                "description": "(a number) (at least 0, at most 9.5)",
-                "default": "0.5",
-            }
+            "type": "string",
+            "description": "(a number) (at least 0, at most 9.5)",
+            "default": "0.5",
         },
     ),
-    "a whole number": (
+    "an integer": (
         {"type": "integer", "description": "Copies.", "default": 1},
-        {"it": {"type": "integer", "description": "Copies. (default: 1)"}},
-        {"it": {"type": "integer", "description": "Copies.", "default": 1}},
-        {"it": {"type": "string", "description": "Copies. (a whole number)", "default": "1"}},
+        {"type": "integer", "description": "Copies. (default: 1)"},
+        {"type": "integer", "description": "Copies.", "default": 1},
+        {"type": "string", "description": "Copies. (a whole number)", "default": "1"},
     ),
     "a number with limits that MCP does not have": (
         {
@@ -165,76 +134,56 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
             "minimum": "0",
             "maximum": True,
         },
-        {"it": {"type": "number", "description": "(more than 0, less than 1, a multiple of 0.25)"}},
-        {"it": {"type": "number", "description": "(more than 0, less than 1, a multiple of 0.25)"}},
-        {
-            "it": {
-                "type": "string",
-                "description": "(a number) (more than 0, less than 1, a multiple of 0.25)",
-            }
-        },
+        {"type": "number", "description": LIMITED},
+        None,
+        {"type": "string", "description": f"(a number) {LIMITED}"},
     ),
-    "a number whose default is true": (
+    "a number with a default of true": (
         {"type": ["number", "boolean"], "default": True},
-        {"it": {"type": "string", "description": f"{NUMBER_OR_YES} (default: true)"}},
-        {"it": {"type": "string", "description": NUMBER_OR_YES, "default": "true"}},
+        {"type": "string", "description": f"{NUMBER_OR_YES} (default: true)"},
+        {"type": "string", "description": NUMBER_OR_YES, "default": "true"},
         None,
     ),
-    "yes or no": (
+    "boolean": (
         {"type": "boolean", "default": True},
-        {"it": {"type": "boolean", "default": True}},
-        {"it": {"type": "boolean", "default": True}},
-        None,
+        {"type": "boolean", "default": True},
+        *(None, None),
     ),
-    "yes or no without a default": (
-        {"type": "boolean"},
-        {"it": {"type": "boolean"}},
-        {"it": {"type": "boolean"}},
-        None,
-    ),
-    "one of several": (
+    "a choice": (
         {"enum": ["a", "b"], "default": "b"},
-        {"it": {"type": "string", "enum": ["a", "b"], "description": "(default: b)"}},
-        {"it": {"type": "string", "enum": ["a", "b"], "default": "b"}},
+        {"type": "string", "enum": ["a", "b"], "description": "(default: b)"},
+        {"type": "string", "enum": ["a", "b"], "default": "b"},
         None,
     ),
-    "one of several, titled": (
+    "a choice with titles": (
         {"oneOf": [RED, GREEN], "default": "g"},
         {
-            "it": {
-                "type": "string",
-                "enum": ["r", "g"],
-                "enumNames": ["Red — Warm", "Green"],
-                "description": "(default: Green)",
-            }
+            "type": "string",
+            "enum": ["r", "g"],
+            "enumNames": ["Red — Warm", "Green"],
+            "description": "(default: Green)",
         },
-        {"it": {"type": "string", "oneOf": TITLED, "default": "g"}},
+        {"type": "string", "oneOf": TITLED, "default": "g"},
         None,
     ),
-    "one of 1, true and the text": (
+    "a choice of 1, true and the text": (
         {"enum": [1, True, "1"], "default": True},
         {
-            "it": {
-                "type": "string",
-                "enum": ["integer 1", "true", "1"],
-                "enumNames": ["1 (integer 1)", "true", "1"],
-                "description": "(default: true)",
-            }
+            "type": "string",
+            "enum": ONE,
+            "enumNames": ONE_TITLES,
+            "description": "(default: true)",
         },
         {
-            "it": {
-                "type": "string",
-                "oneOf": [
-                    {"const": "integer 1", "title": "1 (integer 1)"},
-                    {"const": "true", "title": "true"},
-                    {"const": "1", "title": "1"},
-                ],
-                "default": "true",
-            }
+            "type": "string",
+            "oneOf": [
+                {"const": key, "title": title} for key, title in zip(ONE, ONE_TITLES, strict=True)
+            ],
+            "default": "true",
         },
         None,
     ),
-    "any of several": (
+    "choices": (
         {
             "type": "array",
             "items": {"oneOf": [RED, GREEN]},
@@ -243,103 +192,53 @@ FORMS: dict[str, tuple[Mapping[str, Json], Properties, Properties, Properties | 
             "default": ["g"],
             "description": "Colours.",
         },
+        COLOURS,
         {
-            "it_1": {
-                "type": "boolean",
-                "title": "Red",
-                "description": "it: choose any. Colours. (at least 1, at most 2.0) Warm",
-                "default": False,
-            },
-            "it_2": {
-                "type": "boolean",
-                "title": "Green",
-                "description": "it: choose any.",
-                "default": True,
-            },
+            "type": "array",
+            "items": {"anyOf": TITLED},
+            "minItems": 1,
+            "maxItems": 2,
+            "default": ["g"],
+            "description": "Colours.",
         },
-        {
-            "it": {
-                "type": "array",
-                "items": {"anyOf": TITLED},
-                "minItems": 1,
-                "maxItems": 2,
-                "default": ["g"],
-                "description": "Colours.",
-            }
-        },
-        {
-            "it_1": {
-                "type": "boolean",
-                "title": "Red",
-                "description": "it: choose any. Colours. (at least 1, at most 2.0) Warm",
-                "default": False,
-            },
-            "it_2": {
-                "type": "boolean",
-                "title": "Green",
-                "description": "it: choose any.",
-                "default": True,
-            },
-        },
+        COLOURS,
     ),
-    "any of 1 and true": (
+    "choices of 1 and true": (
         {"type": "array", "items": {"enum": [1, True]}, "default": [True], "minItems": True},
-        _each("1", "true", default=["true"]),
+        _each("1", "true", default="true"),
         {
-            "it": {
-                "type": "array",
-                "items": {"type": "string", "enum": ["1", "true"]},
-                "default": ["true"],
-            }
+            "type": "array",
+            "items": {"type": "string", "enum": ["1", "true"]},
+            "default": ["true"],
         },
-        _each("1", "true", default=["true"]),
+        _each("1", "true", default="true"),
     ),
-    "nested data": (
-        {"type": "object", "required": ["a"], "default": {"a": "é"}},
-        {
-            "it": {
-                "type": "string",
-                "description": (
-                    '(JSON that fits {"type": "object", "required": ["a"], "default": {"a": "é"}})'
-                    ' (default: {"a": "é"})'
-                ),
-            }
-        },
-        {
-            "it": {
-                "type": "string",
-                "description": (
-                    '(JSON that fits {"type": "object", "required": ["a"], "default": {"a": "é"}})'
-                ),
-                "default": '{"a": "é"}',
-            }
-        },
+    "JSON": (
+        NESTED,
+        {"type": "string", "description": f'{FITS} (default: {{"a": "é"}})'},
+        {"type": "string", "description": FITS, "default": '{"a": "é"}'},
         None,
     ),
 }
-FORM_ROWS = [
-    (f"{name}, {version}{', plain' if plain else ''}", schema, version, plain, expected)
+FORM_ROWS = {
+    f"{name}, {version}{', plain' if plain else ''}": (schema, version, plain, expected)
     for name, (schema, old, new, plainly) in FORMS.items()
-    for version, plain, expected in (
-        (OLD, False, old),
-        (NEW, False, new),
-        (NEW, True, plainly or new),
-    )
-]
+    for version, plain, expected in ((OLD, False, old), (NEW, False, new), (NEW, True, plainly))
+    if expected is not None
+}
 
 
 @pytest.mark.parametrize(
-    ("schema", "version", "plain", "expected"),
-    [row[1:] for row in FORM_ROWS],
-    ids=[row[0] for row in FORM_ROWS],
+    ("schema", "version", "plain", "expected"), FORM_ROWS.values(), ids=FORM_ROWS
 )
-def test_a_field_on_the_wire(
+def test_encode_field(
     schema: Mapping[str, Json], version: str, plain: bool, expected: Properties
 ) -> None:
-    assert properties(schema, version, plain=plain) == expected
+    made = properties(schema, version, plain=plain)
+    assert made == ({"it": expected} if "type" in expected else expected)
 
 
-def test_plain_forms_of_the_old_version_say_defaults_in_words() -> None:
+def test_plain_field_of_2025_06_18_describes_the_default() -> None:
     assert properties({"type": "integer", "default": 5}, OLD, plain=True) == {
         "it": {"type": "string", "description": "(a whole number) (default: 5)"}
     }
@@ -348,7 +247,7 @@ def test_plain_forms_of_the_old_version_say_defaults_in_words() -> None:
 # --- the whole form ---
 
 
-def test_a_form() -> None:
+def test_encode_form() -> None:
     question = asking(
         field({"type": "string"}, "name"), field({"type": "integer"}, "age", required=False)
     )
@@ -363,7 +262,7 @@ def test_a_form() -> None:
     }
 
 
-def test_a_host_that_does_not_know_modes_gets_none() -> None:
+def test_form_without_a_mode() -> None:
     form = encode_form(asking(field({"type": "string"}, required=False)), OLD, modes=False)
     assert form == {
         "message": "https://app.example asks: Which?",
@@ -371,7 +270,7 @@ def test_a_host_that_does_not_know_modes_gets_none() -> None:
     }
 
 
-def test_what_cannot_be_undone_and_what_was_wrong_is_said() -> None:
+def test_form_message_has_the_warning_and_the_problem() -> None:
     form = encode_form(
         asking(field({"type": "string"}), destructive=True),
         NEW,
@@ -384,7 +283,7 @@ def test_what_cannot_be_undone_and_what_was_wrong_is_said() -> None:
     )
 
 
-def test_options_are_numbered_so_that_hosts_that_sort_keep_their_order() -> None:
+def test_option_fields_keep_their_order_when_sorted() -> None:
     names = list(
         properties(
             {"type": "array", "items": {"enum": [f"o{number}" for number in range(12)]}}, OLD
@@ -401,7 +300,7 @@ COLLIDING = [
 ]
 
 
-def test_a_yes_or_no_per_option_never_has_another_fields_name() -> None:
+def test_option_fields_have_unique_names() -> None:
     question = asking(*COLLIDING)
     form = requested_schema(question, OLD)
     assert list(form["properties"]) == ["tags_1", "tags__1", "tags__2", "tags___1"]
@@ -414,7 +313,7 @@ def test_a_yes_or_no_per_option_never_has_another_fields_name() -> None:
     )
 
 
-def test_nothing_shown_can_repaint_the_form() -> None:
+def test_form_texts_are_sanitized() -> None:
     schema = {"type": "string", "format": "\u202ex", "default": "\x1b[2J"}
     assert properties(schema, OLD)["it"]["description"] == (
         r"(The app proposes what cannot be shown as it is: \u001b[2J) (format x)"
@@ -430,7 +329,7 @@ def test_nothing_shown_can_repaint_the_form() -> None:
     )
 
 
-def test_a_schema_too_long_to_show_says_how_much_is_missing() -> None:
+def test_long_schema_is_cut() -> None:
     description = properties({"type": "object", "properties": {}, "$comment": "x" * 3_000}, NEW)[
         "it"
     ]["description"]
@@ -438,7 +337,7 @@ def test_a_schema_too_long_to_show_says_how_much_is_missing() -> None:
     assert len(description) < 1_600
 
 
-def test_a_default_that_is_no_option_is_not_offered() -> None:
+def test_default_that_is_no_option_is_ignored() -> None:
     choice = field(
         {"type": "array", "prefixItems": [{}], "items": {"enum": ["a", "b"]}, "default": ["x", "b"]}
     )
@@ -447,7 +346,7 @@ def test_a_default_that_is_no_option_is_not_offered() -> None:
     assert "default" not in requested_schema(asking(stale), NEW)["properties"]["it"]
 
 
-def test_a_url() -> None:
+def test_encode_url() -> None:
     assert encode_url(asking(), "http://127.0.0.1:8/x", "e1") == {
         "mode": "url",
         "message": "https://app.example asks: Which?",
@@ -459,13 +358,12 @@ def test_a_url() -> None:
 CONTEXTS: dict[str, tuple[Json, str]] = {
     "none": (None, "Sum up"),
     "words": ("The text", "Sum up\n\nThe text"),
-    "no words": ("", "Sum up"),
     "JSON": ({"a": "é"}, 'Sum up\n\n{"a": "é"}'),
 }
 
 
 @pytest.mark.parametrize(("context", "said"), CONTEXTS.values(), ids=CONTEXTS)
-def test_a_task_for_the_model(context: Json, said: str) -> None:
+def test_encode_sampling(context: Json, said: str) -> None:
     params = {"task": "Sum up"} | ({} if context is None else {"context": context})
     question = decode_question(
         {"method": "sampling/create", "params": params}, id="q", origin="https://app.example"
@@ -494,25 +392,19 @@ DECLARED: dict[str, tuple[Json, str, HostCapabilities]] = {
         OLD,
         HostCapabilities(form=True, url=True, modes=True),
     ),
-    "only url": ({"elicitation": {"url": {}}}, NEW, HostCapabilities(url=True, modes=True)),
     "sampling": ({"sampling": {}}, NEW, HostCapabilities(sampling=True)),
-    "sampling that is no object": (
-        {"sampling": True, "elicitation": True},
-        NEW,
-        HostCapabilities(),
-    ),
-    "nothing": ({}, NEW, HostCapabilities()),
-    "no object": (["elicitation"], NEW, HostCapabilities()),
     "null": (None, OLD, HostCapabilities()),
 }
 
 
 @pytest.mark.parametrize(("declared", "version", "capabilities"), DECLARED.values(), ids=DECLARED)
-def test_what_a_host_can_do(declared: Json, version: str, capabilities: HostCapabilities) -> None:
+def test_decode_host_capabilities(
+    declared: Json, version: str, capabilities: HostCapabilities
+) -> None:
     assert decode_capabilities(declared, version) == capabilities
 
 
-def test_the_form_a_version_reads() -> None:
+def test_form_version() -> None:
     assert {
         version: form_version(version) for version in ("2024-11-05", "2025-03-26", OLD, NEW)
     } == {
@@ -539,11 +431,6 @@ REPLIES: dict[str, tuple[Json, Action, Json]] = {
         Action.ACCEPT,
         {"tags": ["a", "b"]},
     ),
-    "per option, some left out": (
-        {"action": "accept", "content": {"tags_2": True}},
-        Action.ACCEPT,
-        {"tags": ["b"]},
-    ),
     "per option, left empty": (
         {"action": "accept", "content": {"tags_1": "", "tags_2": None}},
         Action.ACCEPT,
@@ -559,21 +446,19 @@ REPLIES: dict[str, tuple[Json, Action, Json]] = {
         Action.ACCEPT,
         {"tags": ["a"], "tags_2": True},
     ),
-    "accepted without content": ({"action": "accept"}, Action.ACCEPT, {}),
     "an empty object of PHP's": ({"action": "accept", "content": []}, Action.ACCEPT, {}),
     "declined with anything": ({"action": "decline", "content": ["a"]}, Action.DECLINE, {}),
-    "declined": ({"action": "decline"}, Action.DECLINE, {}),
     "dismissed": ({"action": "cancel", "content": None}, Action.CANCEL, {}),
 }
 
 
 @pytest.mark.parametrize(("result", "action", "content"), REPLIES.values(), ids=REPLIES)
-def test_a_reply(result: Json, action: Action, content: Json) -> None:
+def test_decode_reply(result: Json, action: Action, content: Json) -> None:
     assert decode_reply(result, asking(TAGS)) == (action, content)
 
 
 @pytest.mark.parametrize("said", ["maybe", 1, 0, "1", ["a"], {"value": True}], ids=repr)
-def test_what_is_neither_yes_nor_no_is_never_read_as_either(said: Json) -> None:
+def test_option_reply_that_is_neither_yes_nor_no_is_invalid(said: Json) -> None:
     _, content = decode_reply(
         {"action": "accept", "content": {"tags_1": said, "tags_2": True}}, asking(TAGS)
     )
@@ -585,18 +470,14 @@ def test_what_is_neither_yes_nor_no_is_never_read_as_either(said: Json) -> None:
 LOST = "the host accepted the question with a content that is no object"
 NO_REPLIES: dict[str, tuple[Json, str]] = {
     "an action nobody has": ({"action": "yes"}, "'yes'"),
-    "an action that is no word": ({"action": ["accept"]}, "\"['accept']\""),
-    "no action": ({"content": {"tags": ["a"]}}, "'None'"),
     "no object": ("accept", "'None'"),
     "content that is a list": ({"action": "accept", "content": ["a"]}, LOST),
-    "content that is a text": ({"action": "accept", "content": "a"}, LOST),
-    "content that is false": ({"action": "accept", "content": False}, LOST),
     "a flood": ({"action": "x" * 5_000}, f"'{'x' * 80} … [4920 more characters not shown]'"),
 }
 
 
 @pytest.mark.parametrize(("result", "shown"), NO_REPLIES.values(), ids=NO_REPLIES)
-def test_what_is_no_reply_is_neither_a_yes_nor_a_no(result: Json, shown: str) -> None:
+def test_invalid_reply_is_refused(result: Json, shown: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_reply(result, asking(TAGS))
     if shown != LOST:
@@ -605,7 +486,6 @@ def test_what_is_no_reply_is_neither_a_yes_nor_a_no(result: Json, shown: str) ->
 
 
 SAMPLED: dict[str, tuple[Json, str]] = {
-    "one block": ({"content": {"type": "text", "text": "Short."}}, "Short."),
     "several blocks": (
         {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         "a\nb",
@@ -618,7 +498,7 @@ SAMPLED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("result", "said"), SAMPLED.values(), ids=SAMPLED)
-def test_what_a_model_answered(result: Json, said: str) -> None:
+def test_decode_sampled(result: Json, said: str) -> None:
     assert decode_sampled(result) == {"result": said}
 
 
@@ -630,7 +510,7 @@ def test_what_a_model_answered(result: Json, said: str) -> None:
     ],
     ids=repr,
 )
-def test_a_model_that_said_nothing_is_no_answer(result: Json) -> None:
+def test_sampled_without_text_is_refused(result: Json) -> None:
     with pytest.raises(RemoteProtocolError, match="answered without text"):
         decode_sampled(result)
 
@@ -643,13 +523,9 @@ def test_a_model_that_said_nothing_is_no_answer(result: Json) -> None:
         ({"content": {"type": "image", "text": "See"}}, "without text"),
     ],
 )
-def test_a_part_of_what_a_model_said_is_no_answer(more: Json, words: str) -> None:
+def test_sampled_in_part_is_refused(more: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
         decode_sampled({"content": {"type": "text", "text": "See"}, **more})
-
-
-def test_a_field_has_no_default_of_its_own() -> None:
-    assert field({"type": "string"}).default is MISSING
 
 
 # --- what a careless Enter must not do, and what hosts do not show ---
@@ -671,7 +547,7 @@ LEAVE = replace(DELETE, kind=Kind.RESOURCE, destructive=False)
     [(DELETE, "No, do not", "Delete"), (LEAVE, "Do not allow", "Allow")],
     ids=["destructive", "consent to read a file"],
 )
-def test_a_yes_that_may_do_harm_is_the_second_of_two_answers(
+def test_destructive_confirm_lists_no_before_yes(
     question: Question, no: str, yes: str, version: str
 ) -> None:
     (made,) = requested_schema(question, version)["properties"].values()
@@ -682,7 +558,7 @@ def test_a_yes_that_may_do_harm_is_the_second_of_two_answers(
         assert decode_reply(reply, question)[1] == {"confirmed": value}
 
 
-def test_a_host_that_shows_no_titles_has_them_in_the_descriptions() -> None:
+def test_form_without_titles_has_them_in_descriptions() -> None:
     question = asking(
         field({"type": "array", "title": "Colours", "items": {"oneOf": [RED, GREEN]}})
     )
@@ -692,12 +568,12 @@ def test_a_host_that_shows_no_titles_has_them_in_the_descriptions() -> None:
     assert second["description"].startswith("Green. ")
 
 
-def test_the_only_field_of_a_question_has_a_label() -> None:
+def test_single_field_has_a_title() -> None:
     made = requested_schema(asking(field({"type": "string"}), wrapped=True), NEW)
     assert made["properties"]["it"]["title"] == "Your answer"
 
 
-def test_an_option_has_its_description_beside_it_where_both_are_short() -> None:
+def test_option_title_has_a_short_description() -> None:
     long = {"const": "x", "title": "Long", "description": "word " * 20}
     made = requested_schema(asking(field({"oneOf": [RED, long]})), NEW)
     assert [each["title"] for each in made["properties"]["it"]["oneOf"]] == ["Red — Warm", "Long"]

@@ -30,7 +30,7 @@ QUESTION = decode_question(
 
 
 @pytest.mark.parametrize(("version", "modes"), [("2025-06-18", False), ("2025-11-25", True)])
-def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> None:
+def test_encode_link(version: str, modes: bool) -> None:
     form = encode_link(QUESTION, URL, modes=modes)
     methods.parse_server_request("elicitation/create", version, form)
     assert form["requestedSchema"] == {"type": "object", "properties": {}}
@@ -41,7 +41,7 @@ def test_a_form_without_fields_points_to_the_page(version: str, modes: bool) -> 
     assert ("mode" in form) is modes
 
 
-def test_a_model_is_told_where_and_for_whom() -> None:
+def test_model_gets_the_address_of_the_page() -> None:
     words = encode_address(QUESTION, URL, "their terminal")
     assert words.startswith("https://app.example asks: Delete it?")
     assert "for your user, and not for you" in words
@@ -51,7 +51,7 @@ def test_a_model_is_told_where_and_for_whom() -> None:
     assert "\n\nOver SSH: ssh -L\n\nThis is for your user" in noted
 
 
-def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:
+def test_model_gets_the_question_and_the_schema() -> None:
     words = encode_asked(QUESTION, "it was not fit")
     assert "Please answer again: it was not fit." in words
     assert '{"question": "question-7", "action": "decline"}' in words
@@ -64,12 +64,10 @@ def test_a_model_is_told_what_to_ask_and_how_to_come_back() -> None:
     ("arguments", "action", "content"),
     [
         ({"content": {"a": 1}}, "accept", {"a": 1}),
-        ({"action": "accept", "content": {}}, "accept", {}),
         ({"action": "decline"}, "decline", {}),
-        ({"action": "cancel", "content": {"a": 1}}, "cancel", {}),
     ],
 )
-def test_what_a_model_brings(arguments: Json, action: str, content: Json) -> None:
+def test_decode_answered(arguments: Json, action: str, content: Json) -> None:
     brought, filled = decode_answered(arguments)
     assert (brought.value, filled) == (action, content)
 
@@ -79,12 +77,10 @@ def test_what_a_model_brings(arguments: Json, action: str, content: Json) -> Non
     [
         ({}, "say what the user said"),
         ({"action": "yes"}, "'yes' is no action"),
-        ({"action": ["accept"]}, "is no action"),
         ({"action": "accept"}, "content must be an object"),
-        ({"content": "a"}, "content must be an object"),
     ],
 )
-def test_invalid_response_is_refused(arguments: Json, words: str) -> None:
+def test_invalid_answer_of_a_model_is_refused(arguments: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
         decode_answered(arguments)
 
@@ -108,9 +104,8 @@ def test_invalid_response_is_refused(arguments: Json, words: str) -> None:
             },
             [],
         ),
-        ({"roots": "file:///x"}, []),
         (None, []),
     ],
 )
-def test_the_folders_that_a_host_grants(result: Json, folders: list[str]) -> None:
+def test_decode_roots(result: Json, folders: list[str]) -> None:
     assert decode_roots(result) == folders

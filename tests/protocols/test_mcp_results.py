@@ -26,24 +26,19 @@ Json = Any
 
 NAMES: dict[str, tuple[str, Sequence[str], str]] = {
     "dots": ("export.pdf", (), "abp_export_pdf"),
-    "spaces and slashes": ("my app/do it!", (), "abp_my_app_do_it"),
-    "letters a model provider refuses": ("экспорт", (), "abp_"),
     "taken": ("export.pdf", ("abp_export_pdf",), "abp_export_pdf_2"),
-    "taken twice": ("export.pdf", ("abp_export_pdf", "abp_export_pdf_2"), "abp_export_pdf_3"),
     "long": ("x" * 100, (), "abp_" + "x" * 60),
     "long and taken": ("x" * 100, ("abp_" + "x" * 60,), "abp_" + "x" * 58 + "_2"),
 }
 
 
 @pytest.mark.parametrize(("capability", "taken", "name"), NAMES.values(), ids=NAMES)
-def test_a_capabilitys_tool_is_named_after_it(
-    capability: str, taken: Sequence[str], name: str
-) -> None:
+def test_tool_name(capability: str, taken: Sequence[str], name: str) -> None:
     assert tool_name(capability, taken) == name
 
 
 @given(st.lists(st.text(max_size=80), max_size=20))
-def test_any_capabilities_have_names_of_their_own_that_every_provider_takes(
+def test_tool_names_are_unique_and_portable(
     capabilities: list[str],
 ) -> None:
     names: list[str] = []
@@ -122,24 +117,11 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
         "Does it. (Capability a of the app https://app.example.)",
         {"type": "object", "properties": {"n": {}, "m": True, "o": {}}},
     ),
-    "names that are none are not required": (
-        Capability(
-            "a",
-            "Does it.",
-            {
-                "$schema": "http://json-schema.org/draft-07/schema#",
-                "properties": [],
-                "required": ["n", 5],
-            },
-        ),
-        "Does it. (Capability a of the app https://app.example.)",
-        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {}},
-    ),
 }
 
 
 @pytest.mark.parametrize(("capability", "description", "schema"), TOOLS.values(), ids=TOOLS)
-def test_a_capability_as_a_tool(capability: Capability, description: str, schema: Json) -> None:
+def test_encode_tool(capability: Capability, description: str, schema: Json) -> None:
     before = dict(capability.input_schema)
     made = encode_tool("abp_a", capability, "https://app.example", V2025_03_26)
     assert made == {"name": "abp_a", "description": description, "inputSchema": schema}
@@ -149,13 +131,11 @@ def test_a_capability_as_a_tool(capability: Capability, description: str, schema
 RESULTS: dict[str, tuple[CallResult, str, bool]] = {
     "text": (CallResult("Hello"), "Hello", False),
     "JSON": (CallResult({"a": "é"}), '{"a": "é"}', False),
-    "nothing": (CallResult(None), "null", False),
     "with a note": (
         CallResult(1, metadata={"note": "it had no 'success' member"}),
         "1\nNote: it had no 'success' member.",
         False,
     ),
-    "a note that is none": (CallResult(1, metadata={"note": 5}), "1", False),
     "a failure": (
         CallResult(failure=Failure("TIMEOUT", "Late.", retryable=True)),
         "TIMEOUT: Late. (retryable)",
@@ -170,12 +150,12 @@ RESULTS: dict[str, tuple[CallResult, str, bool]] = {
 
 
 @pytest.mark.parametrize(("result", "said", "error"), RESULTS.values(), ids=RESULTS)
-def test_how_a_call_ended(result: CallResult, said: str, error: bool) -> None:
+def test_encode_result(result: CallResult, said: str, error: bool) -> None:
     assert encode_result(result) == {"content": [{"type": "text", "text": said}], "isError": error}
     assert encode_text(said, error=error) == encode_result(result)
 
 
-def test_what_was_told_and_what_was_saved_comes_with_the_result() -> None:
+def test_result_has_the_summary_and_saved_files() -> None:
     file = SavedFile("abp://shop/results/a.pdf", "/tmp/a.pdf", "a.pdf", "application/pdf", 5)
     assert encode_result(CallResult("Done"), summary=["started a", "completed a"], files=[file])[
         "content"
@@ -207,7 +187,7 @@ SHOWN: dict[str, tuple[str, Json]] = {
 
 
 @pytest.mark.parametrize(("kind", "block"), SHOWN.values(), ids=SHOWN)
-def test_a_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
+def test_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
     file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
     _, shown, link = encode_result(CallResult("Done"), files=[file])["content"]
     assert (shown, link["type"]) == (block, "resource_link")
@@ -217,13 +197,11 @@ def test_a_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
     "kind",
     [
         "application/pdf",
-        "image/svg+xml",
         "text/plain; charset=no-such",
         "text/plain; charset=cp1",
-        "text/plain; charset=punycode",
     ],
 )
-def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
+def test_file_that_models_cannot_read_is_only_linked(kind: str) -> None:
     file = SavedFile("abp://a/results/f", "/tmp/f", "f", kind, 1, b"a")
     assert [
         block["type"] for block in encode_result(CallResult("Done"), files=[file])["content"]
@@ -238,7 +216,7 @@ def test_a_file_that_no_model_reads_is_only_linked(kind: str) -> None:
         ("2025-06-18", ["audio", "resource_link"]),
     ],
 )
-def test_what_a_revision_has_no_block_for_is_said_in_another(version: str, kinds: Json) -> None:
+def test_content_blocks_by_revision(version: str, kinds: Json) -> None:
     file = SavedFile("abp://a/results/f", "/tmp/f", "f", "audio/wav", 1, b"a")
     _, shown, link = encode_result(CallResult("Done"), files=[file], version=version)["content"]
     assert [shown["type"], link["type"]] == kinds
@@ -259,7 +237,7 @@ PROGRESS: dict[str, tuple[Progress, Mapping[str, Json]]] = {
 
 
 @pytest.mark.parametrize(("progress", "params"), PROGRESS.values(), ids=PROGRESS)
-def test_progress(progress: Progress, params: Mapping[str, Json]) -> None:
+def test_encode_progress(progress: Progress, params: Mapping[str, Json]) -> None:
     sent = encode_progress("t1", progress)
     assert sent == {"progressToken": "t1", **params}
     assert [type(value) for value in sent.values()] == [
@@ -269,10 +247,6 @@ def test_progress(progress: Progress, params: Mapping[str, Json]) -> None:
 
 
 LOGS: dict[str, tuple[Notice, str]] = {
-    "a change": (
-        Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", {"field": "a"}),
-        "info",
-    ),
     "an error": (Notice(NoticeKind.ERROR, "notifications/error", {"field": "a"}), "error"),
     "a warning of a page's console": (
         Notice(NoticeKind.CONSOLE, "notifications/page/console", {"level": "warning"}),
@@ -282,7 +256,7 @@ LOGS: dict[str, tuple[Notice, str]] = {
 
 
 @pytest.mark.parametrize(("notice", "level"), LOGS.values(), ids=LOGS)
-def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
+def test_encode_log(notice: Notice, level: str) -> None:
     assert encode_log(notice, "https://app.example") == {
         "level": level,
         "logger": "https://app.example",
@@ -292,7 +266,7 @@ def test_what_an_app_told_as_a_log_message(notice: Notice, level: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2026-07-28"])
-def test_a_file_that_only_the_session_has_is_embedded(version: str) -> None:
+def test_unsaved_file_is_embedded(version: str) -> None:
     file = SavedFile("abp://a/results/f", "", "f", "application/pdf", 2, b"hi")
     _, embedded, link = encode_result(CallResult(1), files=[file], version=version)["content"]
     resource = {"uri": "abp://a/results/f", "mimeType": "application/pdf", "blob": "aGk="}
@@ -300,14 +274,14 @@ def test_a_file_that_only_the_session_has_is_embedded(version: str) -> None:
     assert "Not saved: only this session has it" in (link.get("text") or link["description"])
 
 
-def test_what_nobody_was_asked_stands_at_the_end() -> None:
+def test_result_ends_with_unasked_questions() -> None:
     unasked = [UnaskedQuestion("Delete it?", "crm", ["page: it is off"], ["--page"])]
     last = encode_result(CallResult("done"), unasked=unasked)["content"][-1]["text"]
     for words in ('crm asked: "Delete it?"', "tried: page: it is off", "- --page"):
         assert words in last
 
 
-def test_each_text_but_the_last_ends_its_line_where_nothing_stands_between_them() -> None:
+def test_separate_texts() -> None:
     first, image, last = ({"type": "text", "text": "{}"}, {"type": "image"}, {"text": "Nobody"})
     separated = separate_texts({"content": [first, image, last], "isError": False})
     assert separated["content"] == [{"type": "text", "text": "{}\n"}, image, last]

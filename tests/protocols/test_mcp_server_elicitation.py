@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer, validate_answer
 from abp_bridge.core.options import decode_choices
-from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
+from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import (
     IRREVERSIBLE,
     MISSING,
@@ -24,7 +24,7 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.elicitation import decode_reply, encode_form
+from abp_bridge.protocols.mcp.elicitation import encode_form
 from abp_bridge.protocols.mcp.server_elicitation import (
     decode_form,
     decode_question,
@@ -119,9 +119,7 @@ def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tupl
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(question=questions())
-def test_a_question_of_ours_is_the_same_question_on_the_other_side(
-    version: str, question: Question
-) -> None:
+def test_question_survives_as_an_mcp_form(version: str, question: Question) -> None:
     read = decode_form(encode_form(question, version), id="q", origin="bridge")
 
     seen = [
@@ -134,7 +132,7 @@ def test_a_question_of_ours_is_the_same_question_on_the_other_side(
 
 
 @given(question=questions())
-def test_a_default_arrives_as_the_choice_it_was(question: Question) -> None:
+def test_default_survives_as_an_mcp_form(question: Question) -> None:
     read = decode_form(encode_form(question, "2025-11-25"), id="q", origin="bridge")
     for field, same in zip(question.fields, read.fields, strict=True):
         expected = next(
@@ -149,7 +147,7 @@ def test_a_default_arrives_as_the_choice_it_was(question: Question) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_was_wrong_before_is_part_of_what_is_asked(version: str) -> None:
+def test_problem_is_part_of_the_message(version: str) -> None:
     question = Question(
         "q",
         Kind.CONFIRM,
@@ -170,7 +168,7 @@ def test_what_was_wrong_before_is_part_of_what_is_asked(version: str) -> None:
 # --- a server's own forms -------------------------------------------------------------------------
 
 
-def test_a_form_becomes_one_question_of_several_fields() -> None:
+def test_form_is_a_question_with_several_fields() -> None:
     question = decode(
         {
             "name": {"type": "string", "title": "Name", "description": "Yours"},
@@ -212,13 +210,8 @@ def test_a_form_becomes_one_question_of_several_fields() -> None:
     )
 
 
-def test_a_property_beyond_mcps_subset_is_asked_for_as_json() -> None:
-    question = decode({"where": {"type": "object", "properties": {"x": {"type": "number"}}}})
-    assert question.fields[0].type is FieldType.JSON
-
-
 @pytest.mark.parametrize("more", [{}, {"additionalProperties": True}])
-def test_an_empty_form_asks_only_for_consent(more: Json) -> None:
+def test_empty_form_is_a_confirm(more: Json) -> None:
     schema = {"type": "object", "properties": {}, **more}
     question = decode_form({"message": "?", "requestedSchema": schema}, id="q", origin="s")
     assert (question.kind, question.fields) == (Kind.CONFIRM, (ACKNOWLEDGE,))
@@ -232,11 +225,11 @@ def test_an_empty_form_asks_only_for_consent(more: Json) -> None:
     assert encode_reply(question, Outcome.CANCELLED, {}) == {"action": "cancel"}
 
 
-def test_a_message_of_nothing_still_says_something() -> None:
+def test_empty_message_is_replaced() -> None:
     assert decode({}, message="\u202e\n").message == "Please fill this in."
 
 
-def test_what_is_shown_holds_no_control_characters() -> None:
+def test_form_question_is_sanitized() -> None:
     question = decode(
         {"a": {"type": "string", "title": "\x1b[2JName"}}, message="Hello\x1b[31m\u202e you"
     )
@@ -264,7 +257,7 @@ NONSENSE: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("raw", "words"), NONSENSE)
-def test_nonsense_is_refused_in_words(raw: Json, words: str) -> None:
+def test_invalid_form_is_refused_with_a_reason(raw: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
         decode_form(raw, id="q", origin="server")
 
@@ -290,7 +283,7 @@ forms = some.fixed_dictionaries(
 
 
 @given(raw=json_values | forms)
-def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
+def test_any_form_is_a_question_or_an_error(raw: Json) -> None:
     with suppress(RemoteProtocolError):
         assert decode_form(raw, id="q", origin="server").message
 
@@ -299,19 +292,11 @@ def test_whatever_a_server_sends_is_a_question_or_one_error(raw: Json) -> None:
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_only_an_accept_carries_content(outcome: Outcome) -> None:
+def test_only_accept_has_content(outcome: Outcome) -> None:
     result = encode_reply(decode({"a": {"type": "integer"}}), outcome, {"a": 1})
     actions = {Outcome.ACCEPTED: "accept", Outcome.DECLINED: "decline"}
     assert result["action"] == actions.get(outcome, "cancel")
     assert result.get("content") == ({"a": 1} if outcome is Outcome.ACCEPTED else None)
-
-
-def test_a_reply_is_read_back_as_it_was_given() -> None:
-    question = decode({"a": {"type": "integer"}})
-    assert decode_reply(encode_reply(question, Outcome.ACCEPTED, {"a": 1}), question) == (
-        Action.ACCEPT,
-        {"a": 1},
-    )
 
 
 # --- what a server asks behind the proxy ----------------------------------------------------------
@@ -342,11 +327,6 @@ MONGO: Json = {
     [
         ({"confirm": {"type": "boolean"}}, Kind.CONFIRM, "Do it?"),
         ({"archived": {"type": "boolean"}}, Kind.CONFIRM, "Do it?\n\narchived"),
-        (
-            {"confirm": {"type": "boolean", "title": "Sure", "description": "Really"}},
-            Kind.CONFIRM,
-            "Do it?\n\nSure: Really",
-        ),
         ({"decision": PAIR}, Kind.CONFIRM, "Do it?\n\ndecision\n\nYes: Approve\nNo: Deny"),
         ({"confirmation": {"enum": ["Yes", "No"]}}, Kind.CONFIRM, "Do it?"),
         ({"archived": {"enum": ["No", "Yes"]}}, Kind.CONFIRM, "Do it?\n\narchived"),
@@ -362,20 +342,20 @@ MONGO: Json = {
         ),
     ],
 )
-def test_a_lone_consent_has_to_be_answered(properties: Json, kind: Kind, message: str) -> None:
+def test_single_consent_is_required(properties: Json, kind: Kind, message: str) -> None:
     question = ask(properties)
     assert (question.kind, question.message) == (kind, message)
     assert validate_answer(question, {})[1]
 
 
-def test_a_lone_consent_that_may_be_null_has_to_be_answered() -> None:
+def test_single_nullable_consent_is_required() -> None:
     schema: Json = {"properties": {"ok": {"type": ["boolean", "null"]}}, "required": ["ok"]}
     question = decode_question({"message": "?", "requestedSchema": schema}, id="q", origin="s")
     assert question.kind is Kind.CONFIRM
     assert validate_answer(question, {})[1]
 
 
-def test_what_a_person_does_not_see_makes_no_secret() -> None:
+def test_message_beyond_the_limit_makes_no_secret() -> None:
     """What is cut off of a message is no part of the question."""
     shown = ask({"it": {"type": "string"}}, "Your password?" + "." * 4_000)
     cut = ask({"it": {"type": "string"}}, "." * 5_000 + "Your password?")
@@ -383,7 +363,7 @@ def test_what_a_person_does_not_see_makes_no_secret() -> None:
 
 
 @pytest.mark.parametrize(("default", "yes"), [("Yes", True), ("No", False)])
-def test_what_is_suggested_of_a_harmless_pair_stays_suggested(default: str, yes: bool) -> None:
+def test_harmless_consent_keeps_its_default(default: str, yes: bool) -> None:
     question = ask({"confirmation": {**MONGO, "default": default}}, destructive=False)
     assert question.fields[0].default is yes
 
@@ -393,18 +373,15 @@ def test_what_is_suggested_of_a_harmless_pair_stays_suggested(default: str, yes:
     [
         {"size": {"type": "string", "enum": ["small", "large"]}},
         {"decision": {"type": "string", "enum": ["accept", "reject", "later"]}},
-        {"decision": {"type": "string", "enum": ["reject", "deny"]}},
         {"decision": {"type": "string", "enum": ["allow", "..."]}},
         {"decision": titled(accept="No, reject", reject="Yes, accept")},
-        {"next": titled(a="Cancel the order", b="Continue shopping")},
         {"decision": {"enum": ["accept", "reject"], "maxLength": 2}},
-        {"status": {"enum": ["accepted", "rejected"]}},
         {"decision": {"enum": [1, 2]}},
         {"name": {"type": "string"}},
         {"confirm": {"type": "boolean"}, "name": {"type": "string"}},
     ],
 )
-def test_anything_else_is_asked_as_it_stands(properties: Json) -> None:
+def test_other_form_is_an_input(properties: Json) -> None:
     question = ask(properties)
     assert question.kind is Kind.INPUT
     assert not any(each.required for each in question.fields)
@@ -416,10 +393,9 @@ def test_anything_else_is_asked_as_it_stands(properties: Json) -> None:
         (True, "Do it?", True),
         (False, "Do it?", True),
         (True, f"Do it?\n\n{IRREVERSIBLE}", False),
-        (False, f"Do it?\n\n{IRREVERSIBLE}", False),
     ],
 )
-def test_what_cannot_be_undone_is_presumed_or_said(
+def test_destructive_form_is_presumed_or_declared(
     destructive: bool, message: str, presumed: bool
 ) -> None:
     question = ask({}, message, destructive=destructive)
@@ -427,10 +403,6 @@ def test_what_cannot_be_undone_is_presumed_or_said(
     assert question.warning == (
         "" if not question.destructive else PRESUMED if presumed else IRREVERSIBLE
     )
-
-
-def test_a_form_that_only_may_be_about_a_deed_carries_no_warning() -> None:
-    assert ask({"name": {"type": "string"}}).warning == ""
 
 
 CASES: list[tuple[Json, Json, Json]] = [
@@ -455,9 +427,7 @@ CASES: list[tuple[Json, Json, Json]] = [
 
 
 @pytest.mark.parametrize(("properties", "said", "gets"), CASES)
-def test_a_persons_no_is_a_decline_wherever_it_stands(
-    properties: Json, said: bool, gets: Json
-) -> None:
+def test_no_of_a_consent_is_a_decline(properties: Json, said: bool, gets: Json) -> None:
     question = ask(properties)
     [name] = properties
     content, problems = validate_answer(question, {name: said})
@@ -470,14 +440,14 @@ def test_a_persons_no_is_a_decline_wherever_it_stands(
     assert encode_answer(question, answer) == {**expected, "_meta": meta}
 
 
-def test_a_pair_beside_another_field_is_data() -> None:
+def test_consent_beside_another_field_is_content() -> None:
     question = ask({"a": PAIR, "b": {"type": "string"}})
     answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"a": "Deny"})
     assert encode_answer(question, answer)["content"] == {"a": "Deny"}
 
 
 @pytest.mark.parametrize(("said", "action"), [(True, "accept"), (False, "decline")])
-def test_the_yes_of_an_empty_form_has_no_content(said: bool, action: str) -> None:
+def test_empty_form_answer(said: bool, action: str) -> None:
     question = ask({})
     answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"confirmed": said})
     content: Json = {"content": {}} if said else {}
@@ -497,7 +467,7 @@ SUGGESTED: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("part", "description"), SUGGESTED)
-def test_what_cannot_be_undone_has_nothing_filled_in(part: Json, description: str) -> None:
+def test_destructive_form_has_no_defaults(part: Json, description: str) -> None:
     properties = {"a": part, "b": {"type": "string"}}
     field = ask(properties).fields[0]
     assert (field.default, field.description) == (MISSING, description)
@@ -507,21 +477,14 @@ def test_what_cannot_be_undone_has_nothing_filled_in(part: Json, description: st
 @pytest.mark.parametrize(
     "part", [{"type": "boolean", "default": True}, {**MONGO, "default": "Yes"}]
 )
-def test_what_is_suggested_of_a_lone_consent_is_said_in_words(part: Json) -> None:
+def test_consent_default_is_in_the_message(part: Json) -> None:
     question = ask({"confirmation": part})
     assert question.fields[0].default is MISSING
     assert "suggested: yes" in question.message.lower()
 
 
-@pytest.mark.parametrize(
-    "outcome", [each for each in Outcome if each not in (Outcome.ACCEPTED, Outcome.DECLINED)]
-)
-def test_what_is_no_answer_is_a_cancel(outcome: Outcome) -> None:
-    assert encode_answer(ask({}), Answer(outcome, AnsweredBy.NOBODY))["action"] == "cancel"
-
-
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_a_host_answers_by_itself_is_a_cancel(outcome: Outcome) -> None:
+def test_host_policy_answer_is_a_cancel(outcome: Outcome) -> None:
     answer = Answer(outcome, AnsweredBy.HOST_POLICY, {"confirmed": True})
     assert encode_answer(ask({}), answer)["action"] == "cancel"
 
@@ -532,7 +495,7 @@ def link(url: Json, message: Json = "Sign in") -> Question:
 
 
 @pytest.mark.parametrize("url", ["https://a.example/x?y=1#z", "http://127.0.0.1:8080/"])
-def test_a_link_is_a_question_that_is_shown_to_its_person_only(url: str) -> None:
+def test_link_is_a_secret_question(url: str) -> None:
     question = link(url, " ")
     assert (question.link, question.message) == (url, "Please open this.")
     assert question.secret
@@ -547,7 +510,7 @@ def test_a_link_is_a_question_that_is_shown_to_its_person_only(url: str) -> None
 @pytest.mark.parametrize(
     ("outcome", "action"), [(Outcome.ACCEPTED, "accept"), (Outcome.DECLINED, "decline")]
 )
-def test_a_link_that_comes_with_a_form_too_is_a_link(outcome: Outcome, action: str) -> None:
+def test_link_with_a_form_is_a_link(outcome: Outcome, action: str) -> None:
     """Some servers send both, for hosts that know forms only."""
     schema: Json = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
     params: Json = {
@@ -567,25 +530,18 @@ def test_a_link_that_comes_with_a_form_too_is_a_link(outcome: Outcome, action: s
         "https://",
         "https://good.example@evil.example/",
         "https://\u0430pple.example/",
-        "https://a.example/a b",
         "https://a.example/\x1b",
         "http://[::1/",
         "https://a.example/" + "x" * 2_000,
-        7,
         None,
     ],
 )
-def test_what_leads_elsewhere_than_it_looks_is_no_link(url: Json) -> None:
+def test_unsafe_link_is_refused(url: Json) -> None:
     with pytest.raises(RemoteProtocolError):
         link(url)
 
 
-def test_a_link_needs_words() -> None:
-    with pytest.raises(RemoteProtocolError):
-        link("https://a.example/", None)
-
-
-def test_what_a_schema_says_of_its_fields_together_is_checked() -> None:
+def test_schema_of_the_whole_form_is_checked() -> None:
     properties: Json = {"a": {"type": "string"}, "b": {"type": "string"}}
     either = [{"required": ["a"]}, {"required": ["b"]}]
     schema = {"type": "object", "properties": properties, "anyOf": either}

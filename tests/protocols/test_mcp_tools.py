@@ -14,13 +14,13 @@ from hypothesis import given
 from mcp_types import methods
 from support.json_strategies import broken_schemas, json_values
 
+from abp_bridge.core import schema as schema_module
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
 from abp_bridge.core.schema import MAX_LEVELS, is_undecided
 from abp_bridge.core.words import nearest_first
 from abp_bridge.protocols.mcp.client import LEGACY, MODERN, V2024_11_05, V2025_03_26, V2025_06_18
 from abp_bridge.protocols.mcp.results import (
     MEMBER,
-    Promise,
     encode_result,
     encode_structured,
     encode_text,
@@ -33,7 +33,6 @@ from abp_bridge.protocols.mcp.tools import (
     describe_capabilities,
     describe_capability,
     encode_tool,
-    find_promise,
 )
 
 Json = Any
@@ -64,7 +63,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("version", [*LEGACY, *MODERN])
-def test_a_tool_has_what_its_revision_has_members_for(version: str) -> None:
+def test_tool_members_by_revision(version: str) -> None:
     made = encode_tool("abp_add", WHOLE, "o", version)
     members = MEMBERS.get(version, MEMBERS[V2025_06_18])
     assert set(made) == {"name", "description", "inputSchema"} | members
@@ -96,11 +95,11 @@ MODERN_MEMBERS: Json = {"resultType": "complete", "ttlMs": 0, "cacheScope": "pri
         (Capability("a", harmless=True, hints={"readOnlyHint": True}), {"readOnlyHint": True}),
     ],
 )
-def test_what_an_app_says_of_destroying_is_a_hint(capability: Capability, hints: Json) -> None:
+def test_tool_annotations(capability: Capability, hints: Json) -> None:
     assert encode_tool("t", capability, "o").get("annotations") == hints
 
 
-def test_what_is_not_there_now_is_said_where_programs_read_it() -> None:
+def test_unavailable_tool_has_metadata() -> None:
     made = encode_tool("t", Capability("a", available=False), "o")
     assert made["_meta"] == {ABOUT: {"name": "a", "available": False}}
 
@@ -108,7 +107,7 @@ def test_what_is_not_there_now_is_said_where_programs_read_it() -> None:
 # --- in words -------------------------------------------------------------------------------------
 
 
-def test_what_is_left_out_is_named_with_the_way_to_get_it() -> None:
+def test_capabilities_left_out_of_a_description_are_named() -> None:
     long = Capability("long", "x" * 500)
     short = Capability("short", "Is short.", {"type": "object"})
     offered = [Capability("bare"), long, short]
@@ -124,9 +123,9 @@ def test_what_is_left_out_is_named_with_the_way_to_get_it() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "first"),
-    [("pdf.export", "export.pdf"), ("abp_export_pdf", "export.pdf"), ("prnt", "print")],
+    [("abp_export_pdf", "export.pdf"), ("prnt", "print")],
 )
-def test_a_name_that_may_be_meant_comes_first(wanted: str, first: str) -> None:
+def test_nearest_name_is_first(wanted: str, first: str) -> None:
     names = ["a", "print", "export.pdf"]
     found = nearest_first(wanted, names)
     assert found[0] == first
@@ -139,7 +138,6 @@ OPEN: Json = {"type": "object", "properties": {"n": {"type": "integer", "format"
 # an app's schema, data that fit, data that do not
 PROMISED: dict[str, tuple[Json, Json, Json]] = {
     "an object": (SUM, {"sum": 1}, {"sum": "1"}),
-    "an object without needs": (OPEN, {"n": 1}, {"n": "1"}),
     "no object": ({"type": "array", "items": {"type": "string"}}, ["a"], [1]),
     "a member like ours": (
         {"type": "object", "properties": {"result": {"type": "integer"}}},
@@ -180,9 +178,7 @@ PROMISED: dict[str, tuple[Json, Json, Json]] = {
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), PROMISED.values(), ids=PROMISED)
-def test_a_result_keeps_its_promise_or_is_an_error_that_says_so(
-    schema: Json, good: Json, bad: Json
-) -> None:
+def test_result_fits_the_output_schema_or_is_an_error(schema: Json, good: Json, bad: Json) -> None:
     promised = promise(schema)
     assert promised is not None
     jsonschema.Draft7Validator.check_schema(promised.schema)
@@ -210,20 +206,17 @@ UNPORTABLE: dict[str, Json] = {
     "no room for it": {"type": "object", "anyOf": [{"required": ["a"]}]},
     "a pattern that tells two apart": {"oneOf": [{"pattern": "a"}, {"pattern": "b"}]},
     "no type": {"type": "text"},
-    "no types": {"type": []},
     "a type twice": {"type": ["string", "string"]},
     "no names": {"required": "a"},
-    "a name twice": {"required": ["a", "a"]},
     "no count": {"minLength": 1.5},
     "no number": {"minimum": "1"},
     "no schemas": {"anyOf": []},
     "no schema": {"items": [5]},
-    "no properties": {"properties": 5},
 }
 
 
 @pytest.mark.parametrize("schema", UNPORTABLE.values(), ids=UNPORTABLE)
-def test_what_cannot_be_promised_is_said_in_words(schema: Json) -> None:
+def test_unsupported_output_schema_is_described(schema: Json) -> None:
     assert promise(schema) is None
     made = encode_tool("t", Capability("a", output_schema=schema), "o")
     assert "outputSchema" not in made
@@ -231,7 +224,7 @@ def test_what_cannot_be_promised_is_said_in_words(schema: Json) -> None:
 
 
 @given(broken_schemas, json_values)
-def test_any_schema_is_one_that_validators_read(schema: Json, data: Json) -> None:
+def test_any_output_schema_is_valid(schema: Json, data: Json) -> None:
     promised = promise(schema)
     if promised is None:
         return
@@ -243,7 +236,7 @@ def test_any_schema_is_one_that_validators_read(schema: Json, data: Json) -> Non
         assert made["isError"]
 
 
-def test_data_that_went_to_a_file_are_no_mistake_of_the_app() -> None:
+def test_data_saved_to_a_file_fits_the_output_schema() -> None:
     file = SavedFile("abp://a/b", "/tmp/b.pdf", "b.pdf", "application/pdf", 5)
     schema: Json = {"type": "object", "properties": {"content": {"type": "string"}}}
     promised = promise({**schema, "required": ["content"], "additionalProperties": False})
@@ -255,7 +248,7 @@ def test_data_that_went_to_a_file_are_no_mistake_of_the_app() -> None:
     assert not made["isError"]
 
 
-def test_what_a_server_returned_beside_its_structure_is_there_too() -> None:
+def test_content_beside_structured_content_is_kept() -> None:
     structured: Json = {"sum": 1}
     promised = promise(SUM)
     beside: Json = [{"type": "text", "text": "One."}]
@@ -266,7 +259,7 @@ def test_what_a_server_returned_beside_its_structure_is_there_too() -> None:
     assert alone["structuredContent"] == structured
 
 
-def test_a_member_of_the_bridges_own_is_no_apps() -> None:
+def test_app_cannot_use_the_reserved_member() -> None:
     promised = promise(OPEN)
     assert promised is not None
     made, problems = encode_structured({MEMBER: {"call": "call-9"}}, {}, promised)
@@ -281,9 +274,12 @@ def deep(levels: int) -> Json:
 
 
 @pytest.mark.parametrize(
-    "data", [{"n": 1, "many": [1] * 2_000_000}, {"n": 1, "deep": deep(MAX_LEVELS)}]
+    "data",
+    [{"n": 1, "many": [1] * 2_000}, {"n": 1, "deep": deep(MAX_LEVELS)}],
+    ids=["many", "deep"],
 )
-def test_data_too_large_to_be_checked_are_passed_on_as_that(data: Json) -> None:
+def test_data_too_large_to_check_is_passed_on(data: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_module, "MAX_WORK", 2_000)
     many: Sequence[Json] = [{"type": "array", "items": {"type": "integer"}}]
     promised = promise({**OPEN, "additionalProperties": {"anyOf": many}})
     assert promised is not None
@@ -306,9 +302,7 @@ def test_data_too_large_to_be_checked_are_passed_on_as_that(data: Json) -> None:
         ({MEMBER: {"call": "call-9"}}, {}, False),
     ],
 )
-def test_a_note_stands_beside_what_a_servers_own_schema_leaves_room_for(
-    structured: Json, schema: Json, fits: bool
-) -> None:
+def test_has_room(structured: Json, schema: Json, fits: bool) -> None:
     assert has_room(structured, schema) is fits
 
 
@@ -316,36 +310,23 @@ def test_a_note_stands_beside_what_a_servers_own_schema_leaves_room_for(
     ("schema", "wanted"),
     [
         ({}, False),
-        ({"additionalProperties": True}, False),
         ({"additionalProperties": False}, True),
         ({"additionalProperties": {"type": "string"}, "properties": {"a": {}}}, True),
         ({"additionalProperties": False, "properties": {MEMBER: {}}}, False),
-        ({"additionalProperties": False, "properties": []}, False),
     ],
 )
-def test_a_schema_that_takes_no_other_member_has_to_name_ours(schema: Json, wanted: bool) -> None:
+def test_wants_room(schema: Json, wanted: bool) -> None:
     assert wants_room(schema) is wanted
 
 
-def test_a_revision_without_structure_is_promised_nothing() -> None:
-    assert find_promise(SUM, V2025_03_26) is None
-    assert isinstance(find_promise(SUM, V2025_06_18), Promise)
-
-
-def test_data_that_are_no_object_keep_no_promise_of_one() -> None:
+def test_data_that_is_no_object_does_not_fit_an_object_schema() -> None:
     promised = promise(SUM)
     assert promised is not None
     made, problems = encode_structured([1], {}, promised)
     assert (made, len(problems)) == ({}, 1)
 
 
-def test_where_there_is_room_nothing_is_left_out() -> None:
-    assert (
-        describe_capabilities([("abp_add", Capability("add", "Adds."))]) == "- add (abp_add): Adds."
-    )
-
-
-def test_a_description_of_several_lines_passes_for_nobody_elses_words() -> None:
+def test_multiline_description_is_quoted() -> None:
     words = describe_capabilities([("abp_a", Capability("a", "A.\n- b (abp_b): It is allowed."))])
     assert words.splitlines() == [
         "- a (abp_a)",

@@ -20,7 +20,7 @@ Json = Any
 
 @settings(max_examples=20)
 @given(json_values, broken_schemas)
-def test_what_was_offered_is_what_is_read_again(raw: Json, schema: Json) -> None:
+def test_offer_survives_encode_and_decode(raw: Json, schema: Json) -> None:
     whole = {"name": "b", "inputSchema": schema, "annotations": schema, "destructive": True}
     for found in (
         decode_capabilities([whole, *(raw if isinstance(raw, list) else [])]),
@@ -33,25 +33,23 @@ def test_what_was_offered_is_what_is_read_again(raw: Json, schema: Json) -> None
 
 ODD: dict[str, bytes] = {
     "no JSON": b"{",
-    "no object": b"[]",
     "another format": b'{"format": 2, "capabilities": []}',
-    "no list": b'{"format": 1, "capabilities": {}}',
     "no text": b"\xff",
     "too large": b" " * (MAX_SIZE + 1),
 }
 
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
-def test_what_is_none_is_refused(text: bytes) -> None:
+def test_invalid_offer_is_refused(text: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_offer(text)
 
 
-def test_what_no_app_could_say_is_left_away() -> None:
+def test_invalid_members_of_an_offer_are_ignored() -> None:
     entries: Json = [{"name": "a\u202e"}, {"name": "b", "description": "B\u202e"}, 5]
     text = json.dumps({"format": 1, "renders": "yes", "capabilities": entries})
     assert decode_offer(text.encode()) == Offer((Capability("b", "B"),))
 
 
-def test_more_than_a_model_could_read_is_not_kept() -> None:
+def test_too_large_offer_is_not_kept() -> None:
     assert encode_offer(Offer((Capability("a", "x" * MAX_SIZE),))) is None

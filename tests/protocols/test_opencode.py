@@ -64,7 +64,7 @@ def fields(**properties: Json) -> Question:
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def test_who_asks_is_said_first() -> None:
+def test_question_names_the_app() -> None:
     (info,) = infos(ask("input", prompt="Your name?", schema={"type": "string"}))
     assert info["question"] == "https://app.example asks: Your name?"
     assert info["header"] == "https://app.example"
@@ -72,7 +72,7 @@ def test_who_asks_is_said_first() -> None:
 
 
 @given(st.text(min_size=1))
-def test_a_header_is_short(title: str) -> None:
+def test_header_is_bounded(title: str) -> None:
     (info,) = infos(ask("input", prompt="x", schema={"type": "string", "title": title}))
     assert len(info["header"]) <= HEADER_LIMIT
 
@@ -82,24 +82,18 @@ def test_a_header_is_short(title: str) -> None:
     [
         (ask("confirm", message="Go?"), ["Yes", "No"]),
         (ask("confirm", message="Delete all files?", destructive=True), ["No, do not", "Delete"]),
-        (ask("confirm", message="Are you sure?", destructive=True), ["No", "Yes, do it"]),
         (ask("input", prompt="By train?", schema={"type": "boolean"}), ["Yes", "No"]),
         (ask("select", prompt="Which?", options=["a", "b"]), ["a", "b"]),
-        (ask("preference", prompt="Seat?", schema={"type": "string"}, default="aisle"), ["aisle"]),
         (ask("input", prompt="Seats?", schema={"type": "integer", "default": 2}), ["2"]),
         (ask("input", prompt="Long?", schema={"type": "string", "default": "x" * 201}), []),
-        (
-            ask("input", prompt="Long?", schema={"type": "string", "default": "x" * 200}),
-            ["x" * 200],
-        ),
         (ask("input", prompt="Several lines?", schema={"type": "string", "default": "a\nb"}), []),
     ],
 )
-def test_what_can_be_chosen(question: Question, shown: list[str]) -> None:
+def test_options_of_a_question(question: Question, shown: list[str]) -> None:
     assert labels(infos(question)[0]) == shown
 
 
-def test_leave_to_read_a_file_is_allowed_or_not() -> None:
+def test_file_consent_options() -> None:
     field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
     question = Question(
         "q", Kind.RESOURCE, "May it read this file?\n/a", (field,), "app", note="It is large."
@@ -110,7 +104,7 @@ def test_leave_to_read_a_file_is_allowed_or_not() -> None:
     assert decode_answers(question, {"answers": [["Do not allow"]]}) == {"confirmed": False}
 
 
-def test_a_default_is_marked() -> None:
+def test_default_option_is_marked() -> None:
     one, several = infos(
         fields(
             a={"enum": ["x", "y"], "default": "y"},
@@ -128,9 +122,7 @@ def test_a_default_is_marked() -> None:
     ("schema", "words"),
     [
         ({"type": "integer"}, "The answer is a whole number."),
-        ({"type": "number"}, "The answer is a number."),
         ({"type": "object", "x": 1}, 'The answer is JSON that fits {"type": "object", "x": 1}'),
-        ({"type": "array", "items": {"enum": ["a", "b"]}}, "Choose any number."),
         (
             {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "maxItems": 2},
             "Choose at least 1 and at most 2.",
@@ -139,7 +131,7 @@ def test_a_default_is_marked() -> None:
         ({"type": "string", "description": "As on your passport"}, "As on your passport"),
     ],
 )
-def test_what_an_answer_must_be_is_said(schema: Json, words: str) -> None:
+def test_question_describes_a_valid_answer(schema: Json, words: str) -> None:
     shown = (
         infos(fields(a=schema, b={"type": "string"}))[0]["question"],
         infos(ask("input", prompt="x", schema={**schema, "default": None})),
@@ -147,12 +139,7 @@ def test_what_an_answer_must_be_is_said(schema: Json, words: str) -> None:
     assert words in shown[0]
 
 
-def test_a_destructive_confirm_says_so() -> None:
-    (info,) = infos(ask("confirm", message="Delete?", destructive=True))
-    assert "cannot be undone" in info["question"]
-
-
-def test_one_field_s_description_is_shown_without_its_name() -> None:
+def test_single_field_has_its_title_as_header() -> None:
     (info,) = infos(
         ask(
             "input",
@@ -169,7 +156,7 @@ def test_one_field_s_description_is_shown_without_its_name() -> None:
 # --- what comes back ------------------------------------------------------------------------------
 
 
-def test_an_optional_field_can_be_left_empty() -> None:
+def test_optional_field_can_be_left_empty() -> None:
     question = fields(
         a_={"type": "string"},
         b_={"type": "array", "items": {"enum": ["x", "y"]}},
@@ -190,8 +177,6 @@ def test_an_optional_field_can_be_left_empty() -> None:
     ("answers", "words"),
     [
         (None, "the body must be"),
-        ({"a": [["x"]]}, "the body must be"),
-        ([["x"], "y", ["z"]], "the body must be"),
         ([["x"], [1], ["z"]], "the body must be"),
         ([["x"]], "there must be 3 lists of answers, one for each question, not 1"),
         (
@@ -210,7 +195,7 @@ def test_an_optional_field_can_be_left_empty() -> None:
         ([["c1"], [], []], "note: exactly one answer is needed, not 0"),
     ],
 )
-def test_what_does_not_fit_is_said_in_words(answers: Json, words: str) -> None:
+def test_invalid_answers_are_refused_with_a_reason(answers: Json, words: str) -> None:
     city = {"enum": [f"c{number}" for number in range(12)], "title": "City"}
     question = fields(
         city=city, meals_={"type": "array", "items": {"enum": ["m"]}}, note={"type": "string"}
@@ -221,7 +206,7 @@ def test_what_does_not_fit_is_said_in_words(answers: Json, words: str) -> None:
 
 
 @given(asked_fields)
-def test_what_a_person_means_comes_back_in_labels(asked: list[tuple[str, Asked, bool]]) -> None:
+def test_answers_survive_as_labels(asked: list[tuple[str, Asked, bool]]) -> None:
     properties = {name: each.schema for name, each, _ in asked}
     schema = {
         "type": "object",
@@ -240,9 +225,7 @@ def test_what_a_person_means_comes_back_in_labels(asked: list[tuple[str, Asked, 
 
 
 @given(requests, garbled(["answers"], ["Yes", "a", ["a"], [["a"]], 1, None]))
-def test_whatever_comes_back_is_content_or_said_to_be_wrong(
-    request: Mapping[str, Json], body: Json
-) -> None:
+def test_any_answers_are_content_or_an_error(request: Mapping[str, Json], body: Json) -> None:
     try:
         question = abp.decode_question(request, id="q", origin="app")
     except RemoteProtocolError:

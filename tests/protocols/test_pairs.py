@@ -142,7 +142,7 @@ def told(who: str, what: str, question: Question, answer: Answer) -> Json:
 
 
 @pytest.mark.parametrize(("surface", "version"), MATRIX, ids=str)
-def test_each_pair_does_what_the_table_says(surface: Surface, version: str) -> None:
+def test_pair_of_question_and_surface(surface: Surface, version: str) -> None:
     for pair, ask in QUESTIONS.items():
         question, meant = ask(), MEANT[pair]
         cell = find_pair(question, SurfaceVariant(surface, version))
@@ -160,11 +160,11 @@ def test_each_pair_does_what_the_table_says(surface: Surface, version: str) -> N
         assert got == wanted, pair
 
 
-def test_every_question_is_answered_here() -> None:
+def test_every_question_has_an_answer() -> None:
     assert set(MEANT) == set(QUESTIONS)
 
 
-def test_an_abp_apps_question_is_the_same_to_an_abp_agent() -> None:
+def test_abp_question_on_an_abp_agent() -> None:
     said = {
         what: find_pair(ask(), SurfaceVariant(Surface.ABP))
         for (who, what), ask in QUESTIONS.items()
@@ -175,7 +175,7 @@ def test_an_abp_apps_question_is_the_same_to_an_abp_agent() -> None:
     }
 
 
-def test_an_address_of_a_servers_own_is_opened_by_the_host() -> None:
+def test_server_url_is_opened_by_the_host() -> None:
     ask = QUESTIONS[MCP, "an address (url)"]
     cell = find_pair(ask(), SurfaceVariant(Surface.MCP_URL))
     assert cell == Cell(Support.NATIVE, "the address itself")

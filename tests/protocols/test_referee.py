@@ -145,13 +145,13 @@ def as_read(value: Json) -> Json:
 
 
 @given(asked_fields)
-def test_a_form_is_one(fields: list[tuple[str, Asked, bool]]) -> None:
+def test_form_fits_mcp(fields: list[tuple[str, Asked, bool]]) -> None:
     _is_a_form(questioned(fields))
 
 
 @settings(max_examples=60)
 @given(requests, broken_schemas)
-def test_a_form_made_of_nonsense_is_one(
+def test_form_of_any_schema_fits_mcp(
     request: Mapping[str, Json], schema: Mapping[str, Json]
 ) -> None:
     try:
@@ -172,7 +172,7 @@ def test_a_form_made_of_nonsense_is_one(
         )
 
 
-def test_the_strict_reading_of_2025_06_18_refuses_what_came_later() -> None:
+def test_strict_schema_of_2025_06_18_refuses_later_keywords() -> None:
     later = (
         {"type": "string", "default": "a"},
         {"type": "string", "oneOf": []},
@@ -183,7 +183,7 @@ def test_the_strict_reading_of_2025_06_18_refuses_what_came_later() -> None:
         assert not STRICT["2025-06-18"].is_valid({"type": "object", "properties": {"a": made}})
 
 
-def test_a_url_is_one() -> None:
+def test_url_elicitation_fits_mcp() -> None:
     question = decode_question(
         {"method": "elicitation/input"}, id="q", origin="https://app.example"
     )
@@ -215,7 +215,7 @@ files = st.builds(
 
 @example({"\ud800": "\udfff"}, None, [], ["\ud83d"])
 @given(json_values, failures, st.lists(files, max_size=2), st.lists(st.text(), max_size=2))
-def test_a_result_is_one(
+def test_result_fits_mcp(
     data: Json, failure: Failure | None, saved: list[SavedFile], told: list[str]
 ) -> None:
     result = encode_result(CallResult(data, failure), summary=told, files=saved)
@@ -230,7 +230,7 @@ def test_a_result_is_one(
     broken_schemas,
     st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values}),
 )
-def test_a_tool_is_one(name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
+def test_tool_fits_mcp(name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
     capabilities = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
     tools = [
         encode_tool(tool_name(each.name), each, "https://app.example") for each in capabilities
@@ -240,14 +240,16 @@ def test_a_tool_is_one(name: str, schema: Mapping[str, Json], more: Mapping[str,
 
 
 @given(st.text() | st.integers(), st.floats(0, 1e15), st.none() | st.floats(1, 1e15), st.text())
-def test_progress_is_one(token: str | int, value: float, total: float | None, status: str) -> None:
+def test_progress_fits_mcp(
+    token: str | int, value: float, total: float | None, status: str
+) -> None:
     params = encode_progress(token, Progress("op", value, total, status))
     for version in VERSIONS:
         methods.parse_server_notification("notifications/progress", version, params)
 
 
 @given(st.sampled_from(NoticeKind), st.dictionaries(st.text(), json_values, max_size=3))
-def test_a_log_message_is_one(event: NoticeKind, data: Mapping[str, Json]) -> None:
+def test_log_message_fits_mcp(event: NoticeKind, data: Mapping[str, Json]) -> None:
     params = encode_log(Notice(event, "notifications/x", data), "https://app.example")
     for version in VERSIONS:
         methods.parse_server_notification("notifications/message", version, as_read(params))

@@ -116,7 +116,7 @@ def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Js
 
 @settings(max_examples=100)
 @given(asked_fields, st.booleans(), st.sets(st.integers(0, 3)))
-def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set[int]) -> None:
+def test_answer_survives_any_form(fields: Fields, in_words: bool, skipped: set[int]) -> None:
     question = questioned(fields)
     meant = {
         name: asked.meant
@@ -137,7 +137,7 @@ def test_an_answer_survives_the_way(fields: Fields, in_words: bool, skipped: set
     ),
     st.lists(json_values, max_size=4),
 )
-def test_what_is_validated_fits_the_apps_schema(
+def test_valid_answer_fits_the_app_schema(
     fields: Fields, strewn: Mapping[str, Json], placed: list[Json]
 ) -> None:
     question = questioned(fields)
@@ -153,7 +153,7 @@ def test_what_is_validated_fits_the_apps_schema(
 
 
 @given(asked_fields)
-def test_an_empty_accept_is_an_answer_only_to_what_is_optional(fields: Fields) -> None:
+def test_empty_accept_answers_only_optional_fields(fields: Fields) -> None:
     answer, problems = answered(questioned(fields), {})
     nullable = {name for name, asked, _ in fields if "null" in asked.schema.get("type", ())}
     assert answer == {name: None for name, _, required in fields if required and name in nullable}
@@ -165,7 +165,7 @@ def test_an_empty_accept_is_an_answer_only_to_what_is_optional(fields: Fields) -
 
 
 @given(asked_fields, st.booleans())
-def test_an_answer_in_the_apps_own_values_stays_as_it_is(fields: Fields, by_label: bool) -> None:
+def test_answer_in_app_values_is_unchanged(fields: Fields, by_label: bool) -> None:
     """Menus and forms asked field by field give values: reading them again, or an option's label,
     must not make another answer of them.
     """

@@ -210,7 +210,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
 
 @settings(max_examples=100)
 @given(anything)
-def test_any_json_is_a_value_or_their_error(raw: Json) -> None:
+def test_any_json_is_decoded_or_an_error(raw: Json) -> None:
     for name, decode in DECODERS.items():
         note(name)
         with contextlib.suppress(RemoteProtocolError):
@@ -252,7 +252,7 @@ def _all_the_way(question: Question, sent: Json) -> None:
 
 
 @given(requests, json_values)
-def test_any_request_of_an_app_is_asked_or_refused(request: Mapping[str, Json], sent: Json) -> None:
+def test_any_request_is_asked_or_refused(request: Mapping[str, Json], sent: Json) -> None:
     try:
         question = abp.decode_question(request, id="q", origin="o")
     except RemoteProtocolError as problem:
@@ -269,7 +269,7 @@ answers = shaped(["content", "id", "it", "it_1", "it_2"], json_values)
 
 @settings(max_examples=30)
 @given(broken_schemas, properties, answers)
-def test_any_schema_of_an_app_is_asked(
+def test_any_schema_is_asked(
     alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json
 ) -> None:
     for params in (
