@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.json_strategies import any_text, garbled, json_values
+from support.json_strategies import any_text, few, garbled, json_values
 
 from abp_bridge.errors import LocalProtocolError
 from abp_bridge.jsonrpc.protocol import (
@@ -73,6 +73,7 @@ def test_requests_notifications_and_answers_on_the_wire() -> None:
     }
 
 
+@few
 @example("\ud800")
 @given(json_values)
 def test_any_value_can_be_written(value: Json) -> None:
@@ -517,7 +518,7 @@ def _events(data: bytes, cuts: list[int], max_line: int) -> list[IncomingMessage
     return [event for start, end in pairwise(places) for event in peer.receive(data[start:end])]
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(streams, st.lists(st.integers(0, 2_000), max_size=12), st.sampled_from([10, 70, 10_000]))
 def test_bytes_cut_anywhere_mean_the_same(data: bytes, cuts: list[int], max_line: int) -> None:
     whole = _events(data, [], max_line)
@@ -548,6 +549,7 @@ PARTS: dict[str, Json] = {
 }
 
 
+@few
 @given(
     st.lists(st.sampled_from(list(PARTS)), min_size=1, max_size=8),
     st.data(),
@@ -688,4 +690,4 @@ class TwoPeers(RuleBasedStateMachine):
 
 
 TestTwoPeers = TwoPeers.TestCase
-TestTwoPeers.settings = settings(max_examples=40)
+TestTwoPeers.settings = settings(max_examples=20)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
+from support.json_strategies import few
 from support.pairs import QUESTIONS, WEBMCP
 from support.question_strategies import Asked, fields, names
 
@@ -425,6 +426,7 @@ def test_sampling_response_without_a_result_is_refused(data: Json) -> None:
         decode_response({"success": True, "data": data}, question, "sampling/create")
 
 
+@few
 @given(names, fields)
 def test_question_survives_from_abp_to_abp(name: str, one: Asked) -> None:
     """Whatever is asked for alone, or in a form: the agent's own end reads it as it was, and what a

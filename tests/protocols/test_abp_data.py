@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_strategies import garbled
+from support.json_strategies import few, garbled
 
 from abp_bridge.protocols.abp import Blob, Reference, extract, fill
 from abp_bridge.protocols.abp.data import UNKNOWN, authorize
@@ -214,6 +214,7 @@ VALUES = (
 )
 
 
+@few
 @given(garbled(WORDS, VALUES) | st.dictionaries(st.sampled_from(WORDS), st.sampled_from(VALUES)))
 def test_extract_loses_nothing_of_any_result(data: Json) -> None:
     rest, found = extract(data)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.json_strategies import garbled, shaped
+from support.json_strategies import few, garbled, shaped
 
 from abp_bridge.protocols.abp.envelope import (
     from_envelope,
@@ -155,6 +155,7 @@ def test_from_envelope(envelope: Json, message: Json) -> None:
     assert from_envelope(envelope) == {"jsonrpc": "2.0", **message}
 
 
+@few
 @given(
     shaped(
         ("id", "timestamp", "payload"),

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.acp_harness import check_params, check_value, labels
-from support.json_strategies import SCHEMA_VALUES, any_text, broken_schemas, garbled, json_values
+from support.json_strategies import (
+    SCHEMA_VALUES,
+    any_text,
+    broken_schemas,
+    few,
+    garbled,
+    json_values,
+)
 
 from abp_bridge.core.capability import Capability, SavedFile
 from abp_bridge.core.ledger import Notice, NoticeKind, Progress
@@ -81,6 +88,7 @@ WORDS = (
 junk = json_values | garbled(WORDS, ("selected", "cancelled", {}, None, True, "a"))
 
 
+@few
 @given(declared=junk)
 def test_any_client_capabilities_are_read(declared: Json) -> None:
     assert isinstance(acp.decode_capabilities(declared), acp.ClientCapabilities)
@@ -112,6 +120,7 @@ def test_invalid_permission_outcome_is_refused(case: str) -> None:
         acp.decode_outcome(NO_OUTCOMES[case])
 
 
+@few
 @given(result=junk)
 def test_any_permission_outcome_is_a_value_or_an_error(result: Json) -> None:
     try:
@@ -171,6 +180,7 @@ def test_prompt_blocks_without_text_are_named() -> None:
     assert acp.unread_blocks([*prompt, link, "hi"]) == named
 
 
+@few
 @given(prompt=junk)
 def test_any_prompt_has_a_text(prompt: Json) -> None:
     assert isinstance(acp.prompt_text(prompt), str)
@@ -353,6 +363,7 @@ def questions(request: Json) -> Question:
     return question
 
 
+@few
 @given(request=requests, problem=any_text, plain=st.booleans())
 def test_any_question_is_a_form_that_fits_strict_clients(
     request: Json, problem: str, plain: bool
@@ -413,6 +424,7 @@ def test_permission_content_has_a_long_question() -> None:
         assert block["content"]["text"].count(words) == 1
 
 
+@few
 @given(request=requests, k=st.integers(2, 6), data=st.data())
 def test_any_menu_step_is_a_permission_that_fits_strict_clients(
     request: Json, k: int, data: st.DataObject
@@ -466,6 +478,7 @@ PROGRESS: dict[str, tuple[Progress, str, Json]] = {
         "25% · Reading",
         {"progress": 1, "total": 4, "message": "Reading"},
     ),
+    "a count": (Progress(None, 3.5), "3.5", {"progress": 3.5}),
     "of nothing": (
         Progress(None, 3, 0, remaining=2),
         "3 · about 2 s left",
@@ -552,6 +565,7 @@ def test_notice_update_has_a_title_and_severity(case: str) -> None:
 events = st.sampled_from([f"notifications/{event.value}" for event in NoticeKind]) | any_text
 
 
+@few
 @given(
     event=events, data=json_values | garbled(("field", "newValue", "success", "added"), (True, "a"))
 )
@@ -569,6 +583,10 @@ def test_commands_update() -> None:
         ("demo_echo", "Say it again"),
         ("bare", "bare"),
     ]
+
+
+def test_message_update() -> None:
+    assert update(acp.encode_message("hello"))["content"] == {"type": "text", "text": "hello"}
 
 
 def test_referee_refuses_unknown_members() -> None:

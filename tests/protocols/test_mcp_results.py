@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.json_strategies import few
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
 from abp_bridge.core.ledger import Notice, NoticeKind, Progress
@@ -37,6 +38,7 @@ def test_tool_name(capability: str, taken: Sequence[str], name: str) -> None:
     assert tool_name(capability, taken) == name
 
 
+@few
 @given(st.lists(st.text(max_size=80), max_size=20))
 def test_tool_names_are_unique_and_portable(
     capabilities: list[str],
@@ -199,6 +201,7 @@ def test_small_file_is_shown_beside_its_link(kind: str, block: Json) -> None:
         "application/pdf",
         "text/plain; charset=no-such",
         "text/plain; charset=cp1",
+        "text/plain; charset=utf-16",
     ],
 )
 def test_file_that_models_cannot_read_is_only_linked(kind: str) -> None:

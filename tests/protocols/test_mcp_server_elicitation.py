@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.json_strategies import few
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer, validate_answer
@@ -117,6 +118,7 @@ def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tupl
     return [(field.type, field.required, offered)]
 
 
+@few
 @pytest.mark.parametrize("version", VERSIONS)
 @given(question=questions())
 def test_question_survives_as_an_mcp_form(version: str, question: Question) -> None:
@@ -131,6 +133,7 @@ def test_question_survives_as_an_mcp_form(version: str, question: Question) -> N
     assert read.destructive is question.destructive
 
 
+@few
 @given(question=questions())
 def test_default_survives_as_an_mcp_form(question: Question) -> None:
     read = decode_form(encode_form(question, "2025-11-25"), id="q", origin="bridge")
@@ -282,6 +285,7 @@ forms = some.fixed_dictionaries(
 )
 
 
+@few
 @given(raw=json_values | forms)
 def test_any_form_is_a_question_or_an_error(raw: Json) -> None:
     with suppress(RemoteProtocolError):

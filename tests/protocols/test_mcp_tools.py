@@ -12,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from mcp_types import methods
-from support.json_strategies import broken_schemas, json_values
+from support.json_strategies import broken_schemas, few, json_values
 
 from abp_bridge.core import schema as schema_module
 from abp_bridge.core.capability import CallResult, Capability, SavedFile
@@ -223,6 +223,7 @@ def test_unsupported_output_schema_is_described(schema: Json) -> None:
     assert bool(schema) == ("Its result fits" in made["description"])
 
 
+@few
 @given(broken_schemas, json_values)
 def test_any_output_schema_is_valid(schema: Json, data: Json) -> None:
     promised = promise(schema)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import methods
-from support.json_strategies import any_text, garbled, json_values
+from support.json_strategies import any_text, few, garbled, json_values
 
 from abp_bridge.protocols.mcp import translation
 from abp_bridge.protocols.mcp.client import McpClientInfo
@@ -104,6 +105,8 @@ def test_request_survives_translation(method: str) -> None:
     new: Json = translation.add_envelope(old, CLIENT)
     methods.validate_client_request(method, MODERN, new)
     assert decode_envelope(new) == CLIENT
+    unleveled = replace(CLIENT, level=None)
+    assert decode_envelope(translation.add_envelope(old, unleveled)) == unleveled
     assert translation.strip_envelope(new) == (old or {})
 
 
@@ -331,6 +334,7 @@ plain = st.builds(
 methods_of_both = st.sampled_from([*sorted(RESULTS), "vendor/thing"])
 
 
+@few
 @given(methods_of_both, plain)
 def test_unknown_members_survive_translation(method: str, value: Json) -> None:
     new = translation.to_modern_result(method, value, SERVER)
@@ -350,6 +354,7 @@ def test_unknown_members_survive_translation(method: str, value: Json) -> None:
     assert translation.to_legacy_question(question, "E") == (method, value)
 
 
+@few
 @given(methods_of_both, plain)
 def test_stateless_result_survives_translation(method: str, value: Json) -> None:
     new = translation.to_modern_result(method, {**RESULTS.get(method, {}), **value}, SERVER)
@@ -357,6 +362,7 @@ def test_stateless_result_survives_translation(method: str, value: Json) -> None
     assert translation.to_modern_result(method, old, SERVER) == new
 
 
+@few
 @given(methods_of_both, junk)
 def test_any_json_is_translated(method: str, value: Json) -> None:
     thing = value if isinstance(value, dict) else {"data": value, "code": value}

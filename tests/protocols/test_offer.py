@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from support.json_strategies import broken_schemas, json_values
+from hypothesis import given
+from support.json_strategies import broken_schemas, few, json_values
 
 from abp_bridge.core.capability import Capability
 from abp_bridge.errors import RemoteProtocolError
@@ -18,7 +18,7 @@ from abp_bridge.protocols.offer import MAX_SIZE, Offer, decode_offer, encode_off
 Json = Any
 
 
-@settings(max_examples=20)
+@few
 @given(json_values, broken_schemas)
 def test_offer_survives_encode_and_decode(raw: Json, schema: Json) -> None:
     whole = {"name": "b", "inputSchema": schema, "annotations": schema, "destructive": True}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_strategies import garbled
+from support.json_strategies import few, garbled
 from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.answer import validate_answer
@@ -71,6 +71,7 @@ def test_question_names_the_app() -> None:
     assert (info["options"], info["custom"], info["multiple"]) == ([], True, False)
 
 
+@few
 @given(st.text(min_size=1))
 def test_header_is_bounded(title: str) -> None:
     (info,) = infos(ask("input", prompt="x", schema={"type": "string", "title": title}))
@@ -205,6 +206,7 @@ def test_invalid_answers_are_refused_with_a_reason(answers: Json, words: str) ->
     assert words in str(problem.value)
 
 
+@few
 @given(asked_fields)
 def test_answers_survive_as_labels(asked: list[tuple[str, Asked, bool]]) -> None:
     properties = {name: each.schema for name, each, _ in asked}
@@ -224,6 +226,7 @@ def test_answers_survive_as_labels(asked: list[tuple[str, Asked, bool]]) -> None
     assert json_equal(answer, content)
 
 
+@few
 @given(requests, garbled(["answers"], ["Yes", "a", ["a"], [["a"]], 1, None]))
 def test_any_answers_are_content_or_an_error(request: Mapping[str, Json], body: Json) -> None:
     try:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp_types import methods
 from protocols.test_round_trip import questioned
 from pydantic_core import from_json
-from support.json_strategies import broken_schemas, json_values
+from support.json_strategies import broken_schemas, few, json_values
 from support.question_strategies import Asked, asked_fields, requests
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile
@@ -144,12 +144,13 @@ def as_read(value: Json) -> Json:
     return from_json(dump(value))
 
 
+@few
 @given(asked_fields)
 def test_form_fits_mcp(fields: list[tuple[str, Asked, bool]]) -> None:
     _is_a_form(questioned(fields))
 
 
-@settings(max_examples=60)
+@few
 @given(requests, broken_schemas)
 def test_form_of_any_schema_fits_mcp(
     request: Mapping[str, Json], schema: Mapping[str, Json]
@@ -213,6 +214,7 @@ files = st.builds(
 )
 
 
+@few
 @example({"\ud800": "\udfff"}, None, [], ["\ud83d"])
 @given(json_values, failures, st.lists(files, max_size=2), st.lists(st.text(), max_size=2))
 def test_result_fits_mcp(
@@ -223,7 +225,7 @@ def test_result_fits_mcp(
         methods.validate_server_result("tools/call", version, as_read(result))
 
 
-@settings(max_examples=60)
+@few
 @example("a", {"type": [], "\ud800": None}, {})
 @given(
     st.text(min_size=1),
@@ -239,6 +241,7 @@ def test_tool_fits_mcp(name: str, schema: Mapping[str, Json], more: Mapping[str,
         methods.validate_server_result("tools/list", version, as_read({"tools": tools}))
 
 
+@few
 @given(st.text() | st.integers(), st.floats(0, 1e15), st.none() | st.floats(1, 1e15), st.text())
 def test_progress_fits_mcp(
     token: str | int, value: float, total: float | None, status: str
@@ -248,6 +251,7 @@ def test_progress_fits_mcp(
         methods.parse_server_notification("notifications/progress", version, params)
 
 
+@few
 @given(st.sampled_from(NoticeKind), st.dictionaries(st.text(), json_values, max_size=3))
 def test_log_message_fits_mcp(event: NoticeKind, data: Mapping[str, Json]) -> None:
     params = encode_log(Notice(event, "notifications/x", data), "https://app.example")

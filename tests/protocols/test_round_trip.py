@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from support.json_strategies import json_values
+from support.json_strategies import few, json_values
 from support.question_strategies import Asked, asked_fields
 
 from abp_bridge.core.answer import answer_errors, validate_answer
@@ -114,7 +114,7 @@ def answered(question: Question, sent: Mapping[str, Json]) -> tuple[dict[str, Js
     return validate_answer(question, content)
 
 
-@settings(max_examples=100)
+@few
 @given(asked_fields, st.booleans(), st.sets(st.integers(0, 3)))
 def test_answer_survives_any_form(fields: Fields, in_words: bool, skipped: set[int]) -> None:
     question = questioned(fields)
@@ -130,6 +130,7 @@ def test_answer_survives_any_form(fields: Fields, in_words: bool, skipped: set[i
         assert json_equal(answer, meant), (form, answer, meant)
 
 
+@few
 @given(
     asked_fields,
     st.dictionaries(
@@ -152,6 +153,7 @@ def test_valid_answer_fits_the_app_schema(
         assert name not in answer or Draft202012Validator(each.schema).is_valid(answer[name])
 
 
+@few
 @given(asked_fields)
 def test_empty_accept_answers_only_optional_fields(fields: Fields) -> None:
     answer, problems = answered(questioned(fields), {})
@@ -164,6 +166,7 @@ def test_empty_accept_answers_only_optional_fields(fields: Fields) -> None:
     ]
 
 
+@few
 @given(asked_fields, st.booleans())
 def test_answer_in_app_values_is_unchanged(fields: Fields, by_label: bool) -> None:
     """Menus and forms asked field by field give values: reading them again, or an option's label,

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from support.json_strategies import (
     SCHEMA_VALUES,
     SCHEMA_WORDS,
     broken_schemas,
+    few,
     garbled,
     json_values,
     shaped,
@@ -208,7 +209,7 @@ DECODERS: dict[str, Callable[[Json], object]] = {
 }
 
 
-@settings(max_examples=100)
+@few
 @given(anything)
 def test_any_json_is_decoded_or_an_error(raw: Json) -> None:
     for name, decode in DECODERS.items():
@@ -251,6 +252,7 @@ def _all_the_way(question: Question, sent: Json) -> None:
         json.dumps(abp.encode_answer(question, ended), allow_nan=False)
 
 
+@few
 @given(requests, json_values)
 def test_any_request_is_asked_or_refused(request: Mapping[str, Json], sent: Json) -> None:
     try:
@@ -267,7 +269,7 @@ properties = shaped(
 answers = shaped(["content", "id", "it", "it_1", "it_2"], json_values)
 
 
-@settings(max_examples=30)
+@few
 @given(broken_schemas, properties, answers)
 def test_any_schema_is_asked(
     alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json

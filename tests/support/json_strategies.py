@@ -1,6 +1,4 @@
-"""What hypothesis draws from: JSON as it comes, and JSON that speaks a protocol's words in no good
-order.
-"""
+"""Strategies of hypothesis: any JSON, and JSON with the names of a protocol in any order."""
 
 from __future__ import annotations
 
@@ -9,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 Json = Any
 JsonStrategy = st.SearchStrategy[Json]
+
+few = settings(max_examples=20)  # for tests whose examples are large; `make fuzz` draws more
 
 # Lone surrogates too: JSON can spell them.
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -30,19 +31,19 @@ scalars: JsonStrategy = (
 
 def _nested(leaves: JsonStrategy, keys: st.SearchStrategy[str], max_leaves: int) -> JsonStrategy:
     def grown(inner: JsonStrategy) -> JsonStrategy:
-        return st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5)
+        return st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4)
 
     return st.recursive(leaves, grown, max_leaves=max_leaves)
 
 
-json_values: JsonStrategy = _nested(scalars, any_text, 12)
+json_values: JsonStrategy = _nested(scalars, any_text, 8)
 
 
 def garbled(words: Sequence[str], values: Sequence[Json]) -> JsonStrategy:
     """JSON whose members have a protocol's names, and whose values are often such that they belong
     elsewhere.
     """
-    return _nested(st.sampled_from(values) | scalars, st.sampled_from(words) | any_text, 10)
+    return _nested(st.sampled_from(values) | scalars, st.sampled_from(words) | any_text, 6)
 
 
 def shaped(members: Sequence[str], inner: JsonStrategy) -> st.SearchStrategy[Mapping[str, Json]]:
