@@ -87,16 +87,6 @@ def gist(response: Json) -> tuple[Json, Json, Json]:
     return response["success"], response.get("data"), response["metadata"]["answeredBy"]
 
 
-# what is answered to MongoDB's server -> how many databases are dropped
-MONGODB: dict[str, tuple[Json, int]] = {
-    "yes": (accept(confirmation="Yes, do it"), 1),
-    "no": (accept(confirmation="No"), 0),
-    "decline": (DECLINE, 0),
-    "cancel": (CANCEL, 0),
-}
-DROP = {"database": "shop", "connectionId": "preconfigured"}
-
-
 # --- any host -------------------------------------------------------------------------------------
 
 

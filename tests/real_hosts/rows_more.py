@@ -31,8 +31,8 @@ from .hosts import (
     server_entry,
 )
 from .rows import Person, Row, Setting, Shown, not_here, talk
-from .stage import BRIDGE_ENV, GLANCE, PATIENCE, Stage
-from .terminals import terminal, type_keys
+from .stage import BRIDGE_ENV, Stage
+from .terminals import look, terminal, type_keys
 
 Json = Any
 
@@ -75,7 +75,7 @@ def copilot_headless(stage: Stage, setting: Setting, script: str, person: Person
     copilot_print(stage, script, timeout=setting.tool_timeout, **setting.env)
 
 
-_FORM, _LINK, _DONE = "abp needs information.", "abp wants you to visit", "● DONE"
+_CARDS = _FORM, _LINK, _DONE = "abp needs information.", "abp wants you to visit", "● DONE"
 
 
 def copilot_terminal(stage: Stage, setting: Setting, script: str, person: Person) -> None:
@@ -85,27 +85,15 @@ def copilot_terminal(stage: Stage, setting: Setting, script: str, person: Person
     env = {"ABP_TOOL_CACHE": str(stage.home / "tools"), **setting.env}  # not the tests' own
     command = copilot_command(stage, "-i", script, timeout=setting.tool_timeout, **env)
     with terminal(stage, copilot_home(stage), *command) as pane:
-        while (card := _next_card(pane)) != _DONE:
+        while _DONE not in (drawn := look(pane, re.compile("|".join(_CARDS)).search)):
+            card = next(each for each in _CARDS if each in drawn)
             person(_shown_card(pane, card))
-            _until_gone(pane, card)
+            _await_gone(pane, card)
         type_keys(pane, "/exit", "Enter")
 
 
-def _next_card(pane: Pane) -> str:
-    until = time.monotonic() + PATIENCE
-    while True:
-        shown = pane.shown
-        if found := next((each for each in (_FORM, _LINK, _DONE) if each in shown), None):
-            return found
-        assert time.monotonic() < until, f"neither asked nor done:\n{shown}"
-        time.sleep(GLANCE)
-
-
-def _until_gone(pane: Pane, card: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while card in pane.shown:
-        assert time.monotonic() < until, f"it still stands there:\n{pane.shown}"
-        time.sleep(GLANCE)
+def _await_gone(pane: Pane, words: str) -> None:
+    look(pane, lambda drawn: words not in drawn)
 
 
 def _shown_card(pane: Pane, card: str) -> Shown:
@@ -113,8 +101,7 @@ def _shown_card(pane: Pane, card: str) -> Shown:
     words = pane.shown[pane.shown.index(card) :]
 
     def press(word: str) -> None:
-        """Read first, as a person does: what is quicker is taken for a policy's."""
-        time.sleep(1.5)
+        time.sleep(1.5)  # what is quicker is treated as a policy's
         if word == "decline":
             type_keys(pane, "C-d")
         else:
@@ -202,7 +189,7 @@ def acpx_terminal(stage: Stage, setting: Setting, script: str, person: Person) -
         with terminal(stage, env, *acpx_command(stage, (), typed(line))) as pane:
             while words := _asked_by_acpx(pane):
                 person(Shown("y or n in its terminal", words, partial(_say_y_or_n, pane)))
-                _until_answered(pane)
+                look(pane, lambda drawn: not _Y_OR_N.search(drawn))
         (record,) = stage.records("acp")[len(known) :]
         updates = [each["update"] for each in record.acp.sent("session/update")]
         chunks = [each for each in updates if each["sessionUpdate"] == "agent_message_chunk"]
@@ -213,27 +200,16 @@ _Y_OR_N = re.compile(r"\[permission\] (.*\(y/N\))\s*$", re.DOTALL)
 
 
 def _asked_by_acpx(pane: Pane) -> str:
-    """What is asked there now, its lines joined as they were broken; nothing once it is done."""
-    until = time.monotonic() + PATIENCE
-    while "[done]" not in (drawn := pane.shown):
-        if asked := _Y_OR_N.search(drawn):
-            return asked[1].replace("\n", "")
-        assert time.monotonic() < until, f"neither asked nor done:\n{drawn}"
-        time.sleep(GLANCE)
-    return ""
+    """What is asked there now, its lines joined; empty once the turn is done."""
+    drawn = look(pane, lambda drawn: "[done]" in drawn or _Y_OR_N.search(drawn))
+    asked = None if "[done]" in drawn else _Y_OR_N.search(drawn)
+    return asked[1].replace("\n", "") if asked else ""
 
 
 def _say_y_or_n(pane: Pane, word: str) -> None:
     time.sleep(next(READING))
     if _Y_OR_N.search(pane.shown):  # else it has taken the question down by itself
         type_keys(pane, "n" if word == "decline" else "y", "Enter")
-
-
-def _until_answered(pane: Pane) -> None:
-    until = time.monotonic() + PATIENCE
-    while _Y_OR_N.search(drawn := pane.shown):
-        assert time.monotonic() < until, f"it is still asked:\n{drawn}"
-        time.sleep(GLANCE)
 
 
 _NO_SERVERS = not_here("the bridge is its agent, which has no model to call a server's tools")

@@ -1,6 +1,4 @@
-"""Rows of hosts in a terminal of their own: what is drawn there while they ask, and the keys of an
-answer.
-"""
+"""Rows of hosts in a terminal: what is drawn while they ask, and the keys of an answer."""
 
 from __future__ import annotations
 
@@ -14,17 +12,15 @@ from support.terminal import Pane
 
 from .hosts import READING
 from .rows import Person, Row, Setting, Shown
-from .stage import GLANCE, PATIENCE, Stage
-from .terminals import claude_tui, codex_tui, goose_session, type_keys
+from .stage import Stage
+from .terminals import claude_tui, codex_tui, goose_session, look, type_keys
 
 Keys = Sequence[tuple[str, Sequence[str]]]  # where such words are drawn, these keys; the first
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """How a host asks in its terminal: what is drawn for as long as it `asks`, and the `keys` of
-    each answer.
-    """
+    """A host's terminal: what is drawn while it `asks`, and the `keys` of each answer."""
 
     opened: Callable[..., AbstractContextManager[Pane]]
     asks: str
@@ -35,28 +31,17 @@ class Terminal:
         timeout = setting.tool_timeout
         with self.opened(stage, script, tool_timeout=timeout, **setting.env) as pane:
             while self.asks in (
-                drawn := _look(pane, lambda drawn: self.asks in drawn or "DONE" in drawn)
+                drawn := look(pane, lambda drawn: self.asks in drawn or "DONE" in drawn)
             ):
                 person(Shown("its terminal", drawn, lambda word: self._press(pane, word)))
-                _look(pane, lambda drawn: self.asks not in drawn)
-
-    def _is_news(self, drawn: str) -> bool:
-        return self.asks in drawn or "DONE" in drawn
+                look(pane, lambda drawn: self.asks not in drawn)
 
     def _press(self, pane: Pane, word: str) -> None:
         time.sleep(next(READING))
         drawn = pane.shown
-        if self.asks in drawn:  # else it has taken the question down by itself
+        if self.asks in drawn:  # else it has withdrawn the question
             keys = (keys for words, keys in self.keys[word] if re.search(words, drawn))
             type_keys(pane, *next(keys))
-
-
-def _look(pane: Pane, is_so: Callable[[str], bool]) -> str:
-    until = time.monotonic() + PATIENCE
-    while not is_so(drawn := pane.shown):
-        assert time.monotonic() < until, f"this was drawn:\n{drawn}"
-        time.sleep(GLANCE)
-    return drawn
 
 
 CODEX = Terminal(

@@ -209,15 +209,6 @@ class Stage:
             for each in read_trace(path.read_text())
         ]
 
-    def await_tool(self, name: str) -> None:
-        """Until the host has listed it."""
-        await_that(
-            lambda: any(
-                tool.endswith(name) for record in self.records() for tool in record.tools()
-            ),
-            f"the host never listed {name}",
-        )
-
     def await_tools(self) -> None:
         """Until the host that runs has listed those of its bridge."""
         kind = "server" if self._server else "mcp"

@@ -1,11 +1,11 @@
-"""Hosts in a terminal of their own: what they draw, and the keys a person presses."""
+"""Hosts in a terminal: what they draw, and the keys that the user presses."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from support.terminal import Pane
 
 from . import hosts
 from .hosts import A_MOMENT, calling
-from .stage import Stage, await_that
+from .stage import GLANCE, PATIENCE, Stage, await_that
 
 PLAN = calling("abp_call", capability="plan")
 
 
 @contextmanager
 def terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iterator[Pane]:
-    """`command` in a terminal of its own; afterwards it has ended."""
+    """Run `command` in a terminal, to its end."""
     ended = stage.folder / "ended"
     ended.unlink(missing_ok=True)
     line = (
@@ -33,15 +33,23 @@ def terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iter
         await_that(ended.exists, "it did not end")
 
 
+def look(pane: Pane, is_so: Callable[[str], object]) -> str:
+    """What is drawn once `is_so`."""
+    until = time.monotonic() + PATIENCE
+    while not is_so(drawn := pane.shown):
+        assert time.monotonic() < until, f"this was drawn:\n{drawn}"
+        time.sleep(GLANCE)
+    return drawn
+
+
 def type_keys(pane: Pane, *keys: str) -> None:
-    """Key by key, as a person does: what comes faster is taken for something that was pasted."""
+    """Type key by key: what comes faster is treated as pasted."""
     for key in keys:
         time.sleep(A_MOMENT)
         pane.press(key)
 
 
 def type_prompt(pane: Pane, prompt: str) -> None:
-    """Line by line, in one prompt."""
     first, *others = prompt.splitlines()
     type_keys(pane, first)
     for line in others:
