@@ -1,9 +1,4 @@
-"""What things are called on the suite's side and on the bridge's, and nothing else: contents pass
-as they are.
-
-The suite wants fixture tools and resources by name. The bridge calls a capability's tool `abp_...`
-and a resource `abp://...`; one scenario wants a name for a question, too.
-"""
+"""Names of tools, resources and questions: of the suite, and of the bridge."""
 
 from __future__ import annotations
 
@@ -35,16 +30,12 @@ _RESOURCES_BACK = {theirs: ours for ours, theirs in RESOURCES.items()}
 
 
 class Names:
-    """The names of one bridge.
-
-    It remembers what the bridge called a question until the answer comes.
-    """
+    """Renames messages of one bridge; remembers what it called a question."""
 
     def __init__(self) -> None:
         self._questions: dict[str, str] = {}  # by requestState
 
     def inward(self, message: Message) -> Message:
-        """A message of the suite's, as the bridge is to get it."""
         params = message.get("params")
         if not isinstance(params, Mapping):
             return message
@@ -73,9 +64,7 @@ class Names:
         }
 
     def outward(self, message: Message, request: Message | None = None) -> Message:
-        """A message of the bridge's, as the suite is to get it; with a response goes the suite's
-        `request`.
-        """
+        """A message of the bridge, as the suite expects it; `request` is what it answers."""
         if isinstance(params := message.get("params"), Mapping):
             return {**message, "params": {**params, **_renamed(params, "uri", _RESOURCES_BACK)}}
         if not isinstance(result := message.get("result"), Mapping):

@@ -1,6 +1,4 @@
-"""The conformance suite as npm brings it, run against the bridge for each revision of MCP; its own
-account of the run is read back and judged.
-"""
+"""The conformance suite from npm, run against the bridge for each revision of MCP."""
 
 from __future__ import annotations
 
@@ -76,9 +74,7 @@ NODE_NEEDED = 22
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that the suite looked at: its verdict is SUCCESS, FAILURE, WARNING, INFO or
-    SKIPPED.
-    """
+    """One thing that the suite checked, with its verdict, such as SUCCESS or WARNING."""
 
     scenario: str
     id: str
@@ -87,22 +83,16 @@ class Check:
 
     @property
     def name(self) -> str:
-        """As the suite's baselines have it."""
         return f"{self.scenario}:{self.id}"
 
     @property
     def failed(self) -> bool:
-        """As the suite's own baseline has it, a warning counts."""
         return self.verdict in ("FAILURE", "WARNING")
 
 
 @dataclass
 class Run:
-    """What came of one revision: whether the suite ended content, what it looked at, what the
-    bridges did that a bridge must not do, and the scenarios that a server must pass to conform.
-
-    `expected` is what is known to fail, as the suite's baselines have it.
-    """
+    """What came of one revision. `expected` is the baseline of known failures."""
 
     expected: str
 
@@ -113,11 +103,9 @@ class Run:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """What is known to fail, and why."""
         return dict(re.findall(r"^  - (\S+) # (.+)$", self.expected, re.MULTILINE))
 
     def verdicts(self) -> Counter[str]:
-        """How many scenarios passed, failed as expected, do not count, and failed."""
         return Counter(self._verdict(name) for name in {check.scenario for check in self.checks})
 
     def _verdict(self, scenario: str) -> str:
@@ -193,9 +181,7 @@ def _required(program: Path, revision: str) -> list[str]:
 async def _suite(
     program: Path, url: str, revision: str, scenario: str, folder: Path, expected: str
 ) -> tuple[bool, list[Check]]:
-    """All that `revision` requires, or one `scenario` of it, against `url`: (whether all was as
-    expected, the checks).
-    """
+    """Run all of `revision`, or one scenario: (whether all was as expected, the checks)."""
     folder = folder / (scenario or "all")
     folder.mkdir(parents=True)
     baseline = folder / "expected.yml"
@@ -232,7 +218,6 @@ def _checks(path: Path) -> list[Check]:
 
 
 def _node() -> str:
-    """A Node that the suite runs on: the machine's, or one from npm."""
     if (found := shutil.which("node")) is not None:
         version = subprocess.run([found, "--version"], check=True, capture_output=True, text=True)
         if (match := re.match(r"v(\d+)\.", version.stdout)) and int(match[1]) >= NODE_NEEDED:
@@ -267,17 +252,12 @@ class Refusal(Exception):
 
 
 class Bridge:
-    """One bridge with the fixture app connected, once `prepare` is through."""
-
     def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
         self.names = Names()
 
     async def prepare(self, **about: Json) -> None:
-        """Connect the app, and have it tell what the suite reads as resources.
-
-        `about` is the `_meta` of the calls. Raises Refusal.
-        """
+        """Connect the app and publish what the suite reads as resources."""
         for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": "prepare"})):
             answer = await self.answer(
                 "tools/call", {"name": name, "arguments": arguments, "_meta": about}
@@ -290,7 +270,6 @@ class Bridge:
                 )
 
     async def answer(self, method: str, params: Json) -> Json:
-        """The response to a request of the adapter's own."""
         exchange = self.pipe.ask(
             {"jsonrpc": "2.0", "id": f"adapter {method}", "method": method, "params": params}
         )
@@ -308,18 +287,12 @@ class Server(uvicorn.Server):
 
 
 class Adapter:
-    """Serves `command`, which is a stdio MCP server, over HTTP.
-
-    Records of what went over the pipes are in `folder`. `complaints` are what bridges did that a
-    bridge must not do, known when they have ended.
-    """
+    """Serves a stdio MCP server over HTTP; `complaints` are what bridges did wrong."""
 
     def __init__(
         self, command: Sequence[str], env: Mapping[str, str], folder: Path, *, by_client: bool
     ) -> None:
-        """`by_client`: each modern client has a bridge of its own, as on stdio: a proxy takes all
-        that is said there for one host's. They are told apart by what they can do.
-        """
+        """With `by_client` each modern client has a bridge, as a proxy serves one host."""
         self._command = command
         self._by_client = by_client
         self._env = env
@@ -337,9 +310,7 @@ class Adapter:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
-        """Its address, on a port of its own; on the way out every bridge ends, and with them what
-        is still being streamed.
-        """
+        """Serve on a free port until the block ends."""
         route = Route("/mcp", self._guarded, methods=["GET", "POST", "DELETE"])
         config = uvicorn.Config(
             Starlette(routes=[route]),
@@ -371,9 +342,7 @@ class Adapter:
     # --- HTTP ---
 
     async def _guarded(self, request: Request) -> Response:
-        """Every request: from this machine only (a page elsewhere may name it as its own host), and
-        an answer in every case.
-        """
+        """Answer every request, and refuse those from elsewhere."""
         try:
             if not _is_local(f"//{request.headers.get('host', '')}") or not _is_local(
                 request.headers.get("origin")
@@ -430,7 +399,6 @@ class Adapter:
         return self._sessions[id]
 
     async def _listen(self, request: Request) -> Response:
-        """GET: what the bridge says on nobody's account."""
         if "mcp-session-id" not in request.headers:
             raise Refusal(405, INVALID_REQUEST, "only a legacy session has such a stream")
         bridge = self._session(request)
@@ -448,7 +416,6 @@ class Adapter:
         return _stream(events())
 
     async def _leave(self, request: Request) -> Response:
-        """DELETE: the session ends, and its bridge with it."""
         if "mcp-session-id" not in request.headers:
             raise Refusal(405, INVALID_REQUEST, "only a legacy session can be ended")
         self._session(request).pipe.close()
@@ -485,7 +452,6 @@ class Adapter:
 
 
 def _is_local(address: str | None) -> bool:
-    """Whether an address names this machine; no address is no stranger."""
     try:
         return address is None or urlsplit(address).hostname in _HOSTS
     except ValueError:
@@ -493,10 +459,6 @@ def _is_local(address: str | None) -> bool:
 
 
 def _is_modern(request: Request, message: Message) -> bool:
-    """By the header; without one, by the message.
-
-    A header of a version that nobody knows is not an old one.
-    """
     version = request.headers.get("mcp-protocol-version")
     return PROTOCOL_VERSION_META_KEY in meta(message) or (
         version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
@@ -504,9 +466,7 @@ def _is_modern(request: Request, message: Message) -> bool:
 
 
 def _compare(request: Request, message: Message) -> None:
-    """The headers repeat what the message says (SEP-2243). Raises Refusal; whatever else may be
-    wrong with the message is for the bridge to find.
-    """
+    """Check that the headers repeat what the message says (SEP-2243)."""
     found = classify_inbound_request(message, headers=dict(request.headers))
     if isinstance(found, InboundLadderRejection) and found.code == HEADER_MISMATCH:
         raise Refusal(400, HEADER_MISMATCH, f"Header mismatch: {found.message}")
@@ -521,9 +481,7 @@ async def _reply(
     status: Callable[[int], int] = lambda code: 200,
     leaving_cancels: bool = False,
 ) -> Response:
-    """What comes of a request: one JSON object if the response is all, else a stream that ends with
-    it. `status` is for a JSON-RPC error code.
-    """
+    """The response: JSON if it is a single message, else a stream."""
     exchange = bridge.pipe.ask(bridge.names.inward(message))
 
     def shown(heard: Message) -> Message:
@@ -549,9 +507,7 @@ async def _reply(
 
 
 async def _first(request: Request, exchange: Exchange, left: Callable[[], None]) -> Message:
-    """The first thing that the bridge says about a request, while its client waits. Raises
-    Refusal.
-    """
+    """The first message about a request, while its client waits."""
     refusal = Refusal(499, INTERNAL_ERROR, "the client left")
     async with anyio.create_task_group() as tasks:
 
@@ -624,11 +580,7 @@ _UNASKED = (
 
 
 class Exchange:
-    """A request in flight.
-
-    `messages` are what the bridge says on its account, the response and None last; None comes
-    early when the bridge ends.
-    """
+    """A request in flight. `messages` ends with the response and None."""
 
     def __init__(self, request: Message) -> None:
         self.request = request
@@ -637,11 +589,7 @@ class Exchange:
 
 
 class Pipe:
-    """A bridge started with `command`.
-
-    Both directions are written to the file `record`, and what it says on stderr beside it.
-    `complaints` are what it did that a bridge must not do, known when `run` has returned.
-    """
+    """A bridge on its pipes, recorded in the file `record`."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], record: Path) -> None:
         self._command = command
@@ -658,7 +606,6 @@ class Pipe:
         self.complaints: list[str] = []
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """From the start of the process to its end, which is `close`'s or its own."""
         stderr = self._record.with_suffix(".stderr")
         with self._record.open("w", buffering=1) as self._log, stderr.open("wb") as sink:
             process = await anyio.open_process(
@@ -684,7 +631,6 @@ class Pipe:
         self._end.set()
 
     def ask(self, request: Message) -> Exchange:
-        """Send a request; what comes of it is in the exchange."""
         exchange = Exchange(request)
         id = next(self._ids)
         self._exchanges[id] = exchange
@@ -697,11 +643,9 @@ class Pipe:
         return exchange
 
     def send(self, message: Message) -> None:
-        """Send a notification, or the answer to a request of the bridge's."""
         self._outgoing.put_nowait(message)
 
     def cancel(self, exchange: Exchange) -> None:
-        """Nobody waits for it any more: the bridge hears so, and what it still says is dropped."""
         exchange.messages.put_nowait(None)
         for id in [id for id, each in self._exchanges.items() if each is exchange]:
             del self._exchanges[id]
@@ -710,7 +654,6 @@ class Pipe:
             self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     def cancel_request(self, id: Json) -> None:
-        """The client cancels its own request `id`."""
         for exchange in [each for each in self._exchanges.values() if each.request["id"] == id]:
             self.cancel(exchange)
 
@@ -728,7 +671,6 @@ class Pipe:
             self._complain("answered what nobody asks, or twice", message)
 
     def _addressed(self, message: Message) -> tuple[Messages | None, Message]:
-        """Who is to hear it, with the names it is known by there."""
         params = message["params"] if isinstance(message.get("params"), Mapping) else {}
         marks = (meta(message).get(SUBSCRIPTION), params.get("progressToken"))
         for id in (*marks, params.get("requestId")):
@@ -776,7 +718,6 @@ class Pipe:
                 return
 
     async def _await_end(self, process: Process) -> None:
-        """Close its stdin and wait, then less gently."""
         self.over = True
         for each in (self.rest, *(exchange.messages for exchange in self._exchanges.values())):
             if each is not None:
@@ -795,14 +736,12 @@ class Pipe:
 
 
 def meta(message: Message) -> Mapping[str, Json]:
-    """`_meta` of a message's params, empty when there is none."""
     params = message.get("params")
     found = params.get("_meta") if isinstance(params, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
 def _restored(message: Message, exchange: Exchange) -> Message:
-    """`message` with the names that the exchange's client gave."""
     own = {"progressToken": exchange.token, "requestId": exchange.request["id"]}
     for part in ("params", "result"):
         if isinstance(body := message.get(part), Mapping):

@@ -1,8 +1,4 @@
-"""`make fuzz`: each target for a minute, or `ARGS="SECONDS"`, with atheris (libFuzzer): a value or
-one of the two errors, within 5 seconds and 512 MiB, whatever is fed.
-
-The figures are libFuzzer's own. What it finds is written to a file that it names.
-"""
+"""`make fuzz`: run each target under atheris for a minute, or ARGS=SECONDS."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is fuzzed: the wire and what command lines write, cut anywhere, every codec of what comes
-from outside, and what a proxy does with the bytes of others.
-"""
+"""Fuzz targets: the wire, the codecs, and the byte edits of proxies."""
 
 from __future__ import annotations
 
@@ -109,7 +107,6 @@ def result(raw: Json) -> None:
 
 
 def of_object(decode: Callable[[JsonObject], object]) -> Callable[[Json], object]:
-    """A codec of objects, for anything."""
     return lambda raw: decode(as_object(raw))
 
 
@@ -120,7 +117,6 @@ def changes(raw: Json) -> None:
 
 
 def eras(message: JsonObject) -> None:
-    """Whatever one side says, the other is told an object."""
     for method in ("tools/list", "tools/call", "server/discover", "resources/read"):
         translation.to_legacy_error(method, message)
         translation.to_modern_error(method, message)
@@ -136,7 +132,6 @@ def eras(message: JsonObject) -> None:
 
 
 def turn(update: JsonObject) -> None:
-    """An update of an agent's, as one of each kind, and as the end of its turn."""
     played = agent.TurnDecoder("c")
     for kind in (update.get("sessionUpdate"), *agent.UPDATES):
         for told in played.add({**update, "sessionUpdate": kind}):
@@ -148,7 +143,6 @@ def turn(update: JsonObject) -> None:
 
 
 def model_turn(update: JsonObject) -> None:
-    """The same of an agent that is a model, whose answer is whole or an error."""
     for tools in (True, False):
         played = acp_agent.ModelTurn(tools=tools)
         for kind in (update.get("sessionUpdate"), *agent.UPDATES):
@@ -170,7 +164,6 @@ def leave(params: JsonObject) -> None:
 
 
 def page_form(raw: Json) -> None:
-    """A form that a page's script made what it likes of."""
     question = make_question(decode_page_form(raw), id="q", origin="o", description="d")
     ask(question, dict(as_object(raw)))
 
@@ -264,7 +257,6 @@ def edit(line: bytes, message: JsonObject) -> None:
 
 
 def command_lines(data: bytes, cut: int) -> None:
-    """A turn of each ends in an answer or in an `AgentError`."""
     for dialect in DIALECTS.values():
         turn = CliTurn(dialect)
         for start in range(0, len(data), cut):

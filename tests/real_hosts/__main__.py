@@ -1,7 +1,4 @@
-"""`make hosts ARGS='codex goose'`, `make hosts ARGS='--record codex-tui'` and `make hosts
-ARGS='--busy copilot'`: which of pytest's tests they mean. What is the name of no host is pytest's
-own.
-"""
+"""Translate `make hosts ARGS="codex goose"` and its flags into arguments of pytest."""
 
 import sys
 from itertools import pairwise

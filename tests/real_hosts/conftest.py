@@ -23,7 +23,6 @@ def model() -> Iterator[Model]:
 
 @pytest.fixture
 def host(request: pytest.FixtureRequest) -> str:
-    """The host that the module is called after."""
     return str(request.module.__name__).rpartition("test_")[2]
 
 

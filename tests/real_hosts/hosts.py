@@ -1,8 +1,4 @@
-"""The real hosts: which there are at which versions, how each is configured and started, and how a
-turn of its model is played.
-
-They differ in how a turn begins and ends; the rest is `Host`.
-"""
+"""The real hosts: how each is configured and started, and how a turn of its model is played."""
 
 from __future__ import annotations
 
@@ -29,7 +25,6 @@ Json = Any
 
 
 def _text(name: str) -> str:
-    """A file of this folder: packages pinned, and configurations of hosts."""
     return Path(__file__).with_name(name).read_text()
 
 
@@ -105,11 +100,7 @@ class Question:
 
 
 class Host(RpcPeer):
-    """A host that is spoken to as an editor does: in turns of its model, in which it shows
-    questions to the person.
-
-    `asks` is the request that is a person's to answer; of others, `answers` are answered at once.
-    """
+    """A host driven as an editor drives it. `asks` is the request that the user answers."""
 
     patience = PATIENCE
     asks = "elicitation/create"
@@ -130,9 +121,7 @@ class Host(RpcPeer):
         return self
 
     def __exit__(self, *problem: object) -> None:
-        """Leave as an editor does, by closing its stdin, then less gently; what is still left of
-        its process group after that is killed.
-        """
+        """Close its stdin as an editor does, then terminate it, then kill its process group."""
         for less_gently in (self.process.terminate, self.process.kill):
             with suppress(subprocess.TimeoutExpired, BrokenPipeError):
                 self.process.communicate(timeout=END)
@@ -154,11 +143,9 @@ class Host(RpcPeer):
         raise NotImplementedError
 
     def finish(self) -> str:
-        """Wait for the end of the turn: why it stopped, in the host's own word."""
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """Give the turn up."""
         raise NotImplementedError
 
     def read(self, limit: float | None = None) -> Json:
@@ -174,7 +161,6 @@ class Host(RpcPeer):
                 self._send({"id": message["id"], "error": error})
 
     def question(self) -> Question:
-        """The next question that the host shows."""
         return self._question(self.until(self._is_question))
 
     def play(self, script: str, *answers: Json) -> list[Json]:
@@ -210,7 +196,6 @@ class Host(RpcPeer):
         return "id" in message and message.get("method") == self.asks
 
     def _is_news(self, message: Json) -> bool:
-        """Whether it is a question, or the end of the turn."""
         return self._is_question(message) or (
             "method" not in message and message["id"] == self._turn
         )
@@ -226,7 +211,6 @@ CODEX_SERVER = _text("codex_server.toml")
 
 
 def codex_home(stage: Stage, server: str = "") -> dict[str, str]:
-    """Codex's home is written; its environment is returned."""
     config = CODEX.format(url=stage.model.url, work=json.dumps(str(stage.work)))
     (stage.home / "config.toml").write_text(config + server)
     return stage.environment(CODEX_HOME=str(stage.home), MOCK_KEY="none")
@@ -240,7 +224,6 @@ def codex_with_bridge(
     required: bool = True,
     tool_timeout: float | None = None,
 ) -> dict[str, str]:
-    """The same, with the bridge as its server, whose tools have `tool_timeout` seconds."""
     command, *args = stage.bridge(app)
     env = {**BRIDGE_ENV, **bridge_env}.items()
     server = CODEX_SERVER.format(
@@ -262,7 +245,6 @@ def codex_exec(
     tool_timeout: float | None = None,
     **bridge_env: str,
 ) -> None:
-    """`codex exec`, headless, to its end."""
     run(
         stage,
         [stage.program, "exec", "--json", "--skip-git-repo-check", script],
@@ -271,8 +253,6 @@ def codex_exec(
 
 
 class AppServer(Host):
-    """One thread of `codex app-server`."""
-
     stamp: ClassVar[Mapping[str, Json]] = {}
     asks = "mcpServer/elicitation/request"
 
@@ -317,7 +297,6 @@ CAPABILITIES = {
 
 
 def allow(params: Json) -> Json:
-    """Answer `session/request_permission` with the plain allow."""
     allowed, *_ = (
         option["optionId"] for option in params["options"] if option["kind"] == "allow_once"
     )
@@ -325,9 +304,7 @@ def allow(params: Json) -> Json:
 
 
 class Editor(Host):
-    """One session of an ACP agent, in a client that allows tools once, and shows the forms that the
-    agent relays from its MCP `server`, which is a command; with none, the agent has its own.
-    """
+    """A session of an ACP agent in a client that allows tools and shows forms of its `server`."""
 
     answers: Mapping[str, Callable[[Json], Json]] = {"session/request_permission": allow}
 
@@ -374,7 +351,6 @@ GOOSE = _text("goose.yaml")
 def goose_home(
     stage: Stage, mode: str = "auto", extensions: Mapping[str, Json] | None = None
 ) -> dict[str, str]:
-    """Goose's home is written; its environment is returned."""
     config = stage.home / ".config" / "goose" / "config.yaml"
     config.parent.mkdir(parents=True, exist_ok=True)
     known = json.dumps(extensions or {})  # which is YAML too
@@ -383,7 +359,6 @@ def goose_home(
 
 
 def claude_home(stage: Stage, tool_timeout: float | None = None) -> dict[str, str]:
-    """Claude as quiet as it can be, with our model, whose tools have `tool_timeout` seconds."""
     quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER")
     return stage.environment(
         ANTHROPIC_BASE_URL=stage.model.url,
@@ -398,7 +373,6 @@ OPENCODE: Json = json.loads(_text("opencode.json"))
 
 
 def opencode_home(stage: Stage) -> dict[str, str]:
-    """opencode by itself, with our model, and no bridge."""
     provider = {**OPENCODE["provider"]["mock"], "options": {"baseURL": f"{stage.model.url}/v1"}}
     provider["options"]["apiKey"] = "none"
     config = {**OPENCODE, "provider": {"mock": provider}, "mcp": {}}
@@ -407,13 +381,11 @@ def opencode_home(stage: Stage) -> dict[str, str]:
 
 
 def qwen_home(stage: Stage) -> dict[str, str]:
-    """Qwen Code with our model."""
     url = f"{stage.model.url}/v1"
     return stage.environment(OPENAI_API_KEY="none", OPENAI_BASE_URL=url, OPENAI_MODEL="mock")
 
 
 def gemini_home(stage: Stage) -> dict[str, str]:
-    """Gemini CLI's home is written, with our model; its environment is returned."""
     settings = stage.home / ".gemini" / "settings.json"
     settings.parent.mkdir(exist_ok=True)
     key = {"auth": {"selectedType": "gemini-api-key"}}
@@ -424,7 +396,6 @@ def gemini_home(stage: Stage) -> dict[str, str]:
 def goose_extension(
     stage: Stage, bridge_env: Mapping[str, str], tool_timeout: float | None = None
 ) -> dict[str, Json]:
-    """The bridge in Goose's own configuration, where the clock of its tools is."""
     server = server_entry(stage, bridge_env)
     timeout = {} if tool_timeout is None else {"timeout": round(tool_timeout)}
     named = {"enabled": True, "type": "stdio", "name": "abp", "cmd": server["command"]}
@@ -432,12 +403,10 @@ def goose_extension(
 
 
 def goose(stage: Stage, **bridge_env: str) -> Editor:
-    """`goose acp` in an editor."""
     return Editor(stage, [stage.program, "acp"], goose_home(stage), stage.bridge(), **bridge_env)
 
 
 def claude(stage: Stage, **bridge_env: str) -> Editor:
-    """`claude-agent-acp` in an editor."""
     return Editor(stage, [stage.program], claude_home(stage), stage.bridge(), **bridge_env)
 
 
@@ -445,15 +414,12 @@ def claude(stage: Stage, **bridge_env: str) -> Editor:
 
 
 def server_entry(stage: Stage, bridge_env: Mapping[str, str]) -> dict[str, Json]:
-    """The bridge as hosts are told of a server."""
     command, *args = stage.bridge()
     return {"command": command, "args": args, "env": {**BRIDGE_ENV, **bridge_env}}
 
 
 def claude_command(stage: Stage, *arguments: str, **bridge_env: str) -> list[str | Path]:
-    """Claude Code with the bridge as its server: the program that `claude-agent-acp` brings
-    along.
-    """
+    """The program that `claude-agent-acp` brings along, with the bridge as its server."""
     program = stage.program.parents[1] / "@anthropic-ai/claude-agent-sdk-linux-x64/claude"
     servers = {"mcpServers": {"abp": server_entry(stage, bridge_env)}}
     options = ["--mcp-config", json.dumps(servers), "--strict-mcp-config", "--allowedTools"]
@@ -461,12 +427,10 @@ def claude_command(stage: Stage, *arguments: str, **bridge_env: str) -> list[str
 
 
 def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
-    """`claude -p`."""
     run(stage, claude_command(stage, "-p", script, **bridge_env), claude_home(stage))
 
 
 def copilot_home(stage: Stage) -> dict[str, str]:
-    """Copilot with our model for a provider of the person's own, and nothing else reached."""
     return stage.environment(
         COPILOT_PROVIDER_BASE_URL=f"{stage.model.url}/v1",
         COPILOT_PROVIDER_API_KEY="none",
@@ -478,7 +442,6 @@ def copilot_home(stage: Stage) -> dict[str, str]:
 def copilot_command(
     stage: Stage, *arguments: str, timeout: float | None = None, **bridge_env: str
 ) -> list[str | Path]:
-    """Copilot with the bridge as its server, whose tools have `timeout` seconds."""
     clock = {} if timeout is None else {"timeout": round(timeout * 1000)}
     server = {"tools": ["*"], **server_entry(stage, bridge_env), **clock}
     servers = json.dumps({"mcpServers": {"abp": server}})
@@ -488,13 +451,11 @@ def copilot_command(
 def copilot_print(
     stage: Stage, script: str, *, timeout: float | None = None, **bridge_env: str
 ) -> None:
-    """`copilot -p`."""
     command = copilot_command(stage, "-p", script, timeout=timeout, **bridge_env)
     run(stage, command, copilot_home(stage))
 
 
 def fast_agent_message(stage: Stage, script: str, **bridge_env: str) -> None:
-    """`fast-agent go --message`."""
     config = stage.home / "fast-agent.yaml"
     provider = {"api_key": "none", "base_url": f"{stage.model.url}/v1"}
     servers = {"abp": {"transport": "stdio", **server_entry(stage, bridge_env)}}
@@ -510,10 +471,7 @@ YES = {"outcome": "allow_once"}
 
 
 class Runtime(Host):
-    """One session of `acpx/runtime` with an agent.
-
-    With forms, every permission is given at once; without, a person is asked.
-    """
+    """A session of `acpx/runtime`. Without forms, the user is asked for each permission."""
 
     said = ""  # in the last turn
 
@@ -548,15 +506,12 @@ def acpx_exec(
     env: Mapping[str, str] | None = None,
     code: int = 0,
 ) -> str:
-    """`acpx exec`, headless, to its end: what the agent said, which is the bridge if no other is
-    given.
-    """
+    """`acpx exec` to its end: what the agent said. The agent is the bridge unless one is given."""
     command = acpx_command(stage, agent, script, "--format", "quiet", policy)
     return run(stage, command, env or stage.environment(**BRIDGE_ENV), code)
 
 
 def acpx_command(stage: Stage, agent: Sequence[str], script: str, *how: str) -> list[str | Path]:
-    """`acpx exec` with the bridge for its agent, if no other is given."""
     started = shlex.join(agent or stage.bridge(kind="acp"))
     options = ["--agent", started, "--cwd", str(stage.work), *how]
     return [stage.program, *options, "exec", script]
@@ -565,13 +520,11 @@ def acpx_command(stage: Stage, agent: Sequence[str], script: str, *how: str) -> 
 def before_goose(
     stage: Stage, app: str = "demo", mode: str = "auto"
 ) -> tuple[list[str], dict[str, str]]:
-    """The bridge before Goose: its command and environment."""
     env = {**goose_home(stage, mode), **BRIDGE_ENV}
     return stage.before(installed("goose"), "acp", app=app), env
 
 
 def before_claude(stage: Stage) -> tuple[list[str], dict[str, str]]:
-    """The bridge before Claude: its command and environment."""
     return stage.before(installed("claude")), {**claude_home(stage), **BRIDGE_ENV}
 
 

@@ -35,9 +35,7 @@ _FORMATS: Json = json.loads(Path(__file__).with_name("formats.json").read_text()
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One that the host offers, and its parameters, None where only its name is known so far; Codex
-    groups those of a server in a namespace. `is_deferred`, if it is called by another.
-    """
+    """A tool of the host. `takes` are its parameters, None where only its name is known."""
 
     name: str
     namespace: str | None = None
@@ -47,9 +45,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the host sent: the conversation as (who, text), who being `user` or `tool`, and the
-    tools it offers.
-    """
+    """What the host sent: the conversation as (`user` or `tool`, text), and its tools."""
 
     said: list[tuple[str, str]]
     tools: list[Tool]
@@ -58,7 +54,6 @@ class Request:
         return self.find(tool) is not None
 
     def find(self, tool: str) -> Tool | None:
-        """The first that ends with this name."""
         return next((each for each in self.tools if each.name.endswith(tool)), None)
 
     @property
@@ -68,11 +63,7 @@ class Request:
 
 
 class Model:
-    """A running model: `with Model() as model`.
-
-    `requests` are those that asked for a turn of a script, in order; `is_limited`, whether its
-    words end at its limit of tokens.
-    """
+    """A running model. `requests` are those that asked for a turn of a script."""
 
     is_limited = False
 
@@ -89,7 +80,6 @@ class Model:
         self._serving.__exit__(*problem)
 
     def answer(self, request: HttpRequest) -> Reply:
-        """What a host gets for one request of HTTP."""
         if request.method == "GET":
             return json_reply({"object": "list", "data": [{"id": "mock", "object": "model"}]})
         for path, form in _FORMATS.items():
@@ -149,7 +139,6 @@ def _deferred(said: list[tuple[str, str]]) -> Iterator[Tool]:
 
 
 def _said(item: Json, role: str = "") -> Iterator[tuple[str, str]]:
-    """Who says what in a message, or in one block of it."""
     content = next((item[name] for name in ("content", "output", "parts") if name in item), None)
     role = item.get("role", role)
     if role == "tool" or item.get("type") in ("function_call_output", "tool_result"):
@@ -164,7 +153,6 @@ def _said(item: Json, role: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _words(content: Json) -> str:
-    """The text of a tool's result, whichever way it is wrapped."""
     if isinstance(content, list):
         return "\n".join(_words(part.get("text", "")) for part in content)
     return content or ""
@@ -182,14 +170,12 @@ def _tools(offered: Json, namespace: str | None = None) -> Iterator[Tool]:
 
 
 def _takes(tool: Json) -> frozenset[str]:
-    """The names of its parameters, wherever the format has them."""
     places = ("parameters", "input_schema", "parametersJsonSchema")
     schema: Json = next((tool[place] for place in places if tool.get(place)), {})
     return frozenset(schema.get("properties") or ())
 
 
 def _fill(template: Json, known: Mapping[str, Json]) -> Json:
-    """A template with what is known in place of its `$` names."""
     if isinstance(template, dict):
         return {name: _fill(value, known) for name, value in template.items()}
     if isinstance(template, list):
@@ -198,7 +184,6 @@ def _fill(template: Json, known: Mapping[str, Json]) -> Json:
 
 
 def _sse(data: Json) -> bytes:
-    """One server-sent event, named after its `type` if it has one."""
     if isinstance(data, str):
         return f"data: {data}\n\n".encode()
     name = f"event: {data['type']}\n" if "type" in data else ""

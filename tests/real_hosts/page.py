@@ -8,7 +8,6 @@ from .results import BEHAVIOURS, OUTCOMES, HostResult
 
 
 def outcomes_table() -> Iterator[str]:
-    """What the words of the table mean."""
     yield "| word | what became of it |"
     yield "|---|---|"
     for outcome, meaning in OUTCOMES.items():
@@ -16,7 +15,6 @@ def outcomes_table() -> Iterator[str]:
 
 
 def hosts_table(rows: Mapping[str, HostResult]) -> Iterator[str]:
-    """A row for each host, a column for each behaviour."""
     yield f"| host | {' | '.join(BEHAVIOURS.values())} |"
     yield f"|---|{'---|' * len(BEHAVIOURS)}"
     for row in rows.values():
@@ -25,7 +23,6 @@ def hosts_table(rows: Mapping[str, HostResult]) -> Iterator[str]:
 
 
 def section(rows: Mapping[str, HostResult], name: str) -> Iterator[str]:
-    """What was seen in the hosts of one section, one after the other."""
     for row in rows.values():
         if row.section == name:
             yield from _host(row)

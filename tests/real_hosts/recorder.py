@@ -37,9 +37,7 @@ class Record:
             self._file.write(b'{"time": %.4f, %s}\n' % (time.monotonic() - START, members))
 
     def copy(self, who: bytes, source: BinaryIO, sink: BinaryIO) -> None:
-        """Until `source` ends or `sink` is gone; then both are closed, so that either side learns
-        of the other's end.
-        """
+        """Copy until either end is gone, then close both."""
         try:
             while line := source.readline():
                 self.add(b'"from": "%s", "message": %s' % (who, line.rstrip(b"\r\n") or b"null"))

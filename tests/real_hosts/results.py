@@ -1,8 +1,4 @@
-"""What became of each behaviour under each host: the committed `results.json`, which a run of some
-hosts updates in their rows only, and from which docs/hosts.md is printed.
-
-Data only: reading it needs no host.
-"""
+"""What each behaviour came to in each host: `results.json`, printed into docs/hosts.md."""
 
 from __future__ import annotations
 
@@ -45,10 +41,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class HostResult:
-    """A host's row: the page's section for it, what people call it, its package and version, what
-    it says of itself on the wire, which bridge it ran with and when, and what was seen of each
-    behaviour.
-    """
+    """A row: the section of the page, the host, the bridge, the date, and what was seen."""
 
     section: str
     name: str
@@ -61,7 +54,6 @@ class HostResult:
 
 
 def read(file: Path = FILE) -> dict[str, HostResult]:
-    """All rows, by their keys."""
     return {key: _decode(row) for key, row in json.loads(file.read_text(encoding="utf-8")).items()}
 
 
@@ -71,7 +63,6 @@ def _decode(row: Any) -> HostResult:
 
 
 def write(results: dict[str, HostResult], order: list[str], file: Path = FILE) -> None:
-    """All rows, in this order, their behaviours in that of `BEHAVIOURS`."""
     rows = {}
     for key in sorted(results, key=lambda key: order.index(key) if key in order else len(order)):
         row = asdict(results[key])

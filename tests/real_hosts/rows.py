@@ -1,9 +1,4 @@
-"""The hosts of the table in docs/hosts.md, a row each: how one turn of its model is played, how its
-person is shown what is asked, and what cannot be had in it.
-
-What is the same for all of them stands in `test_behaviours.py`; how a host is started, in
-`hosts.py` and `terminals.py`.
-"""
+"""The hosts of docs/hosts.md: how each plays a turn of its model and shows questions."""
 
 from __future__ import annotations
 
@@ -34,9 +29,7 @@ Json = Any
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the bridge, and the host's clock for a tool, are set: `env` is the bridge's own,
-    `tool_timeout` the host's in seconds, None for what it has by itself.
-    """
+    """The environment of the bridge, and the host's timeout for a tool in seconds."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     tool_timeout: float | None = None
@@ -89,7 +82,6 @@ class Row:
 
 
 def not_here(words: str) -> Seen:
-    """A behaviour that cannot be had in a host, for this reason."""
     return Seen(CANNOT, words)
 
 
@@ -97,7 +89,6 @@ def not_here(words: str) -> Seen:
 
 
 def shown_form(question: Question) -> Shown:
-    """A form, or a link, that a host of `Host`'s kind shows."""
     params = question.params
     fields = (params.get("requestedSchema") or {}).get("properties", {})
     name = next(iter(fields), "")
@@ -119,7 +110,6 @@ def _yes(schema: Json) -> Json:
 
 
 def talk(host: Host, script: str, person: Person) -> None:
-    """One turn, in a host that is there."""
     host.talk(script, lambda question: person(shown_form(question)))
 
 

@@ -1,6 +1,4 @@
-"""Rows of further hosts: Gemini CLI, Qwen Code, Copilot CLI, acpx by itself, and agents behind
-`abp-bridge acp`.
-"""
+"""Rows of Gemini, Qwen, Copilot and acpx, and of agents behind `abp-bridge acp`."""
 
 from __future__ import annotations
 
@@ -41,13 +39,11 @@ Json = Any
 
 
 def _with_timeout(entry: Json, setting: Setting) -> Json:
-    """A server's entry with `timeout`, which is in milliseconds with all of them."""
     seconds = setting.tool_timeout
     return entry if seconds is None else {**entry, "timeout": round(seconds * 1000)}
 
 
 def _add_server(settings: Path, stage: Stage, setting: Setting) -> None:
-    """Write the bridge into settings as Gemini and Qwen have them."""
     known = json.loads(settings.read_text()) if settings.exists() else {}
     entry = _with_timeout(server_entry(stage, setting.env), setting)
     settings.parent.mkdir(exist_ok=True)
@@ -129,7 +125,6 @@ def _play_behind(
     script: str,
     person: Person,
 ) -> None:
-    """One turn; a server that the bridge stands before is given to the agent by its client."""
     servers = []
     if stage.server:
         entry = server_entry(stage, setting.env)
@@ -182,7 +177,6 @@ def acpx_headless(stage: Stage, setting: Setting, script: str, person: Person) -
 
 
 def acpx_terminal(stage: Stage, setting: Setting, script: str, person: Person) -> None:
-    """Each line by an `acpx exec` of its own, which asks y or n where it stands."""
     env = stage.environment(**BRIDGE_ENV, **setting.env)
     for line in script.splitlines():
         known = stage.records("acp")
@@ -200,7 +194,6 @@ _Y_OR_N = re.compile(r"\[permission\] (.*\(y/N\))\s*$", re.DOTALL)
 
 
 def _asked_by_acpx(pane: Pane) -> str:
-    """What is asked there now, its lines joined; empty once the turn is done."""
     drawn = look(pane, lambda drawn: "[done]" in drawn or _Y_OR_N.search(drawn))
     asked = None if "[done]" in drawn else _Y_OR_N.search(drawn)
     return asked[1].replace("\n", "") if asked else ""

@@ -27,7 +27,6 @@ class Terminal:
     keys: Mapping[str, Keys]
 
     def play(self, stage: Stage, setting: Setting, script: str, person: Person) -> None:
-        """One turn (`Play`)."""
         timeout = setting.tool_timeout
         with self.opened(stage, script, tool_timeout=timeout, **setting.env) as pane:
             while self.asks in (

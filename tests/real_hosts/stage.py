@@ -42,12 +42,10 @@ GLANCE = 0.05  # seconds between two looks at what tells nobody that it changes
 
 
 def recorded(prefix: Path, *command: str | Path) -> list[str]:
-    """`command` with a recorder before it, whose records begin with `prefix`."""
     return [sys.executable, "-I", "-S", str(RECORDER), str(prefix), *map(str, command)]
 
 
 def await_that(condition: Callable[[], Any], problem: str, limit: float = PATIENCE) -> None:
-    """Look until `condition` holds, `limit` seconds at most."""
     until = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < until, problem
@@ -56,9 +54,7 @@ def await_that(condition: Callable[[], Any], problem: str, limit: float = PATIEN
 
 @dataclass
 class Record:
-    """What passed one recorder so far: messages as (who wrote them, "host" or "program", the
-    message); when either side ended, in seconds.
-    """
+    """What passed one recorder: messages as ("host" or "program", message), and when each ended."""
 
     path: Path
     lines: list[tuple[str, Json]] = field(default_factory=list)
@@ -77,30 +73,23 @@ class Record:
 
     @property
     def wire(self) -> Wire:
-        """What passed, as MCP."""
         return Wire([("host" if who == "host" else "bridge", said) for who, said in self.lines])
 
     @property
     def acp(self) -> AcpWire:
-        """What passed, as ACP."""
         return AcpWire(self.wire.lines)
 
     def results(self, method: str = "tools/call") -> Iterator[Json]:
-        """The results of one method, in the order in which they came."""
         asked = {message["id"] for message in self.wire.received(method)}
         for message in self.wire.sent():
             if "result" in message and message["id"] in asked:
                 yield message["result"]
 
     def tools(self) -> set[str]:
-        """All that were ever listed."""
         return {tool["name"] for result in self.results("tools/list") for tool in result["tools"]}
 
     def check(self) -> None:
-        """The bridge spoke by the rules, and said nothing on stderr.
-
-        The lines of an agent behind the proxy, which shares its stderr, are not ours to judge.
-        """
+        """Check that the bridge kept the rules and said nothing on stderr."""
         kind, stderr = self.path.name.partition("-")[0], self.stderr
         if kind == "server":  # whose lines, and stderr, are mostly that server's
             stderr = [line for line in stderr if line.startswith(("abp-bridge", "Traceback"))]
@@ -165,7 +154,6 @@ class Stage:
 
     @property
     def server(self) -> list[str]:
-        """The bridge before somebody else's server, where that is what it is; else nothing."""
         return self.bridge() if self._server else []
 
     def bridge(self, app: str = "demo", kind: str = "mcp", *, records: bool = True) -> list[str]:
@@ -189,20 +177,16 @@ class Stage:
         return [Record(path) for path in sorted(self.folder.glob(f"{kind}-*.jsonl"))]
 
     def record(self, kind: str = "mcp") -> Record:
-        """The only one of its kind."""
         (record,) = self.records(kind)
         return record
 
     def results(self, kind: str = "mcp") -> list[Json]:
-        """What the tool calls gave so far."""
         return [result for record in self.records(kind) for result in record.results()]
 
     def last_json(self) -> Json:
-        """What the last tool call gave, which is JSON."""
         return json.loads(self.results()[-1]["content"][0]["text"])
 
     def traces(self) -> list[Recording]:
-        """What bridges recorded: also those that a host started only to look."""
         return [
             each
             for path in sorted(self.folder.glob("trace*"))
@@ -234,9 +218,7 @@ class Stage:
         return self.folder.glob(f"{kind}-*.jsonl")
 
     def check_nothing_is_left(self) -> None:
-        """No process whose home is ours (where there is a /proc to tell), and no temporary folder
-        of the bridge's.
-        """
+        """No process with our home is left, and no temporary folder of the bridge."""
         try:
             await_that(lambda: not self._processes(), "processes are left behind", QUIET_END)
         finally:
@@ -252,7 +234,6 @@ class Stage:
             )
 
     def _processes(self) -> list[int]:
-        """Those that were started with our home."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
@@ -262,7 +243,6 @@ class Stage:
 
 
 def _ended(path: Path) -> Record:
-    """The record of a bridge that has ended, soon after its host."""
     try:
         await_that(
             lambda: "program" in Record(path).closed,

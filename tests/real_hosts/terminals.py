@@ -20,7 +20,6 @@ PLAN = calling("abp_call", capability="plan")
 
 @contextmanager
 def terminal(stage: Stage, env: Mapping[str, str], *command: str | Path) -> Iterator[Pane]:
-    """Run `command` in a terminal, to its end."""
     ended = stage.folder / "ended"
     ended.unlink(missing_ok=True)
     line = (
@@ -61,7 +60,6 @@ def type_prompt(pane: Pane, prompt: str) -> None:
 def codex_tui(
     stage: Stage, prompt: str = PLAN, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> Iterator[Pane]:
-    """Codex in a terminal, with the turn `prompt` begun."""
     env = hosts.codex_with_bridge(stage, bridge_env, tool_timeout=tool_timeout)
     with terminal(stage, env, stage.program, "--no-daemon", prompt) as pane:
         yield pane
@@ -73,7 +71,6 @@ def codex_tui(
 def goose_session(
     stage: Stage, prompt: str = PLAN, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> Iterator[Pane]:
-    """Goose in a terminal, with the turn `prompt` begun."""
     extensions = hosts.goose_extension(stage, bridge_env, tool_timeout)
     env = hosts.goose_home(stage, extensions=extensions)
     with terminal(stage, env, stage.program, "session") as pane:
@@ -88,7 +85,6 @@ def goose_session(
 def claude_tui(
     stage: Stage, prompt: str = PLAN, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> Iterator[Pane]:
-    """Claude Code in a terminal, with the turn `prompt` begun."""
     env = hosts.claude_home(stage, tool_timeout)
     known = {
         "hasCompletedOnboarding": True,

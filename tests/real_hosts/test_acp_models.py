@@ -1,6 +1,4 @@
-"""Real ACP agents as models, as `--sampling acp:COMMAND` has them: a turn, one that goes on with it
-in a new process and is refused a tool, one that is stopped, and a session that is not there.
-"""
+"""Real ACP agents as models (`--sampling acp:COMMAND`): turns, tools, stops, sessions."""
 
 from __future__ import annotations
 
@@ -108,7 +106,6 @@ def name(request: pytest.FixtureRequest) -> str:
 def stage(
     name: str, model: SlowModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Stage]:
-    """The agent's home is that of this process; afterwards nothing of it is left."""
     package, _, home, _ = AGENTS[name]
     stage = Stage(tmp_path, installed(package), model)
     for variable, value in home(stage).items():
@@ -176,7 +173,6 @@ async def test_a_session_that_is_not_there(name: str, stage: Stage) -> None:
 async def test_an_error_that_is_told_as_an_answer_is_none(
     name: str, stage: Stage, model: SlowModel
 ) -> None:
-    """The others do not end such a turn."""
     model.fails = True
     agent = begin(name, stage)
     with pytest.raises(AgentError, match="no model has answered") as problem:

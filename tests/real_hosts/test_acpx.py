@@ -39,7 +39,6 @@ GLANCING = (0.45 + PACE.expovariate(20) for _ in itertools.count())
 
 
 def acpx_page(stage: Stage, *, forms: bool, chat: str = "true") -> AbstractContextManager[Runtime]:
-    """A session with the bridge, whose app is a page in Chromium."""
     agent = stage.bridge("demo:page", "acp")
     env = stage.environment(**BRIDGE_ENV, ABP_ACP_CHAT=chat)
     return Runtime(stage, agent, env, forms=forms)
@@ -77,9 +76,7 @@ def preference(prompt: str) -> Json:
 
 @dataclass(frozen=True)
 class Case:
-    """A question; what a person fills in; how the steps end to which a person says yes; what the
-    app then gets.
-    """
+    """A question, the content of a form, the steps that the user accepts, and what the app gets."""
 
     request: Json
     content: Json
@@ -93,7 +90,6 @@ class Case:
 
 
 def last(count: int) -> Case:
-    """The last of `count` options."""
     return Case(
         select(count), {"selected": f"v{count}"}, [f"— Label {count}?"], {"selected": f"v{count}"}
     )
@@ -145,14 +141,11 @@ def all_at_once(*requests: Json) -> str:
 
 
 def answered(stage: Stage, policy: str, *requests: Json, code: int = 0) -> list[Json]:
-    """The ABP responses that the app got, when a policy answers."""
     responses: list[Json] = first_json(acpx_exec(stage, policy, all_at_once(*requests), code=code))
     return responses
 
 
 def filling(answers: Mapping[str, Json]) -> Person:
-    """Answers each form by the first line of what it asks."""
-
     def person(question: Question) -> None:
         question.answer(answers[question.params["message"].partition("\n")[0]])
 

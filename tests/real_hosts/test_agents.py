@@ -47,7 +47,6 @@ ASKING = [name for name, row in AGENTS.items() if row[3]]
 async def prompted(
     agent: str, model: Model, folder: Path, person: Callable[..., Any]
 ) -> AsyncIterator[tuple[Hosted, Stage]]:
-    """A bridge with this agent as its app, whose messages the referee looks at in the end."""
     arguments, home, _, _ = AGENTS[agent]
     program = installed(agent)
     stage = Stage(folder, program, model)
@@ -64,13 +63,10 @@ async def prompted(
 
 @pytest.fixture(autouse=True)
 def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents work where the bridge was started; afterwards we are where we were."""
     monkeypatch.chdir(Path.cwd())
 
 
 def choosing(kind: str, shown: list[Json]) -> Callable[[Any], types.ElicitResult]:
-    """Whoever takes the option whose id or name says so."""
-
     def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
         options = params.requested_schema["properties"]["answer"]["oneOf"]
         shown.append(options)
@@ -124,8 +120,6 @@ QUESTION = {
 async def test_claudes_form_is_asked_and_the_answer_reaches_its_model(
     action: str, model: Model, tmp_path: Path
 ) -> None:
-    """The only one of them that asks by a form of its own."""
-
     def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
         assert "Which database?" in params.message
         choices = params.requested_schema["properties"]["question_0"]["oneOf"]
@@ -148,7 +142,6 @@ GLANCE = 0.05  # seconds between two looks at a file
 
 
 def middle(agent: str) -> str:
-    """What has the agent be in the middle of a turn: it asks, or runs a command."""
     return AGENTS[agent][2] if agent in ASKING else LONG
 
 
@@ -160,8 +153,6 @@ async def wait_for_middle(stage: Stage, asked: anyio.Event) -> None:
 
 
 def asked_once(asked: anyio.Event) -> Callable[[Any], types.ElicitResult | None]:
-    """Whoever does not answer, and afterwards says no: the model plays on where it was."""
-
     def person(params: Any) -> types.ElicitResult | None:
         if asked.is_set():
             return choosing("reject", [])(params)

@@ -75,9 +75,7 @@ class Scene:
         tool_timeout: float | None = None,
         **env: str,
     ) -> None:
-        """One turn; the person gives these `answers` in order, in the host or, where it shows
-        nothing, on the page that the bridge opens.
-        """
+        """Play one turn. The user answers in the host or, where it shows nothing, on the page."""
         left = list(answers)
 
         def in_the_host(shown: Shown) -> None:
@@ -119,15 +117,12 @@ class Scene:
 
     @property
     def heard(self) -> list[str]:
-        """What the model read of its tools, in the last conversation; without one, what the person
-        did.
-        """
+        """What the model read of its tools, or what the user read where there is no model."""
         if not self.row.has_model:
             return self.stage.said
         return self.stage.model.requests[-1].heard
 
     def response(self) -> Json:
-        """What the app got, which the model was told, to the letter or as JSON."""
         results = self.stage.results()  # none where the bridge stands before an agent
         text = results[-1]["content"][0]["text"] if results else self.heard[-1]
         value = _first_json(text)
@@ -137,14 +132,12 @@ class Scene:
 
     @property
     def reader(self) -> str:
-        """Who reads what the app got."""
         return "model" if self.row.has_model else "person"
 
     def is_heard(self, text: str) -> bool:
         return any(each in said for said in self.heard for each in (text, json.dumps(text)[1:-1]))
 
     def how(self) -> str:
-        """How the person was asked."""
         return ", then ".join(dict.fromkeys(each.how for each in self.shown)) or "nothing"
 
     def outcome(self, response: Json) -> str:
@@ -153,7 +146,6 @@ class Scene:
 
 
 def _first_json(text: str) -> Json:
-    """What `text` begins with; Copilot writes it anew, without blanks."""
     with contextlib.suppress(ValueError):
         return json.JSONDecoder().raw_decode(text)[0]
     return None
@@ -223,7 +215,6 @@ def question(scene: Scene) -> Seen:
 
 
 def _drawn(shown: Shown) -> str:
-    """The question as it stands there, line by line; of a page, nothing."""
     *_, drawn = shown.words.rpartition("asks:")
     lines = [" ".join(line.replace("─", " ").split()) for line in drawn.splitlines()]
     return "" if "<html" in shown.words else f": “{' / '.join(filter(None, lines))}”"
@@ -304,9 +295,7 @@ def long(scene: Scene) -> Seen:
 
 
 def server(scene: Scene) -> Seen:
-    """A server behind `abp-bridge mcp` asks before it deletes: a no keeps the notes, a yes does
-    not.
-    """
+    """A server behind `abp-bridge mcp` asks before it deletes: a no keeps the notes."""
     notes = scene.stage.folder / "notes.db"
     connection = sqlite3.connect(notes)
     with connection:
@@ -330,7 +319,6 @@ def server(scene: Scene) -> Seen:
 
 
 def _told(response: Json) -> str:
-    """What an app got, as people read it."""
     by, outcome = response["metadata"]["answeredBy"], response["metadata"].get("outcome")
     if response["success"]:
         return f"`{json.dumps(response['data'])}` by {by}"
@@ -338,14 +326,12 @@ def _told(response: Json) -> str:
 
 
 def _lines(scene: Scene) -> Iterator[Json]:
-    """All that a host was told, or told us."""
     for kind in ("mcp", "acp", "proxy", "server"):
         for record in scene.stage.records(kind):
             yield from (message for _, message in record.lines)
 
 
 def _client(scene: Scene) -> Json:
-    """What the host calls itself."""
     for message in _lines(scene):
         params = message.get("params") or {}
         meta = params.get("_meta") or {}
@@ -365,7 +351,6 @@ PLAYS: dict[str, Callable[[Scene], Seen]] = {
 
 
 def connect_by_command(scene: Scene) -> Seen:
-    """The person connects the app, and reads what it can do."""
     scene.play(calling("abp_connect"))
     for name in ("trip_book", "trip_confirm", "trip_sign_in", "trip_search"):
         assert f"/{name}" in scene.heard[-1], scene.heard[-1]
@@ -373,7 +358,6 @@ def connect_by_command(scene: Scene) -> Seen:
 
 
 def parameters_by_command(scene: Scene) -> Seen:
-    """What is typed after the command reaches the app; what does not fit is said."""
     scene.play(calling("abp_call", capability="trip.book", params={"town": "Lisbon"}))
     assert all(name in scene.heard[-1] for name in BOOK), scene.heard[-1]
     scene.play(calling("abp_call", capability="trip.book", params=BOOK))
@@ -382,7 +366,6 @@ def parameters_by_command(scene: Scene) -> Seen:
 
 
 def long_by_command(scene: Scene) -> Seen:
-    """A call may take its time: the turn lasts as long."""
     scene.play(calling("abp_call", capability="trip.search"), ABP_HOST_PATIENCE="4s")
     assert "Found: nine hotels." in scene.heard[-1], scene.heard[-1]
     return Seen(WORKS, "its turn lasted as long as the call, and ended with its result")
@@ -399,7 +382,6 @@ BY_COMMAND = {
 
 
 def _speaks(scene: Scene) -> str:
-    """The host, in its own words on the wire."""
     versions: Sequence[str | int] = [
         message["result"]["protocolVersion"]
         for message in _lines(scene)

@@ -90,10 +90,7 @@ def cold_imports(folder: Path) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Headless:
-    """A host without a person: what people call it, what is installed, and a run of it, in which
-    the app asks `requests` one after the other: the ABP responses; and who may be said to have
-    answered, and by which evidence.
-    """
+    """A host without a user: how it is run, and who may have answered."""
 
     name: str
     host: str
@@ -171,7 +168,6 @@ class Answered:
 
     @property
     def answerer(self) -> str:
-        """Who answered and, where somebody did, by which evidence."""
         metadata = self.response["metadata"]
         return " by ".join([metadata["answeredBy"], *filter(None, [metadata.get("evidence")])])
 
@@ -197,7 +193,6 @@ def _words(kind: str) -> str:
 
 
 def _shown(stage: Stage) -> Iterator[Json]:
-    """The params of each question that went to the host, in a request or in a result."""
     for record in (*stage.records("mcp"), *stage.records("acp")):
         for message in record.wire.sent():
             inputs = (message.get("result") or {}).get("inputRequests") or {}
@@ -207,9 +202,6 @@ def _shown(stage: Stage) -> Iterator[Json]:
 
 
 def _is_right(headless: Headless, answered: Answered) -> bool:
-    """The host was asked, no person is said to have answered, and nothing that destroys is
-    confirmed.
-    """
     is_destroyed = answered.kind == "destructive" and answered.response.get("data") == {
         "confirmed": True
     }

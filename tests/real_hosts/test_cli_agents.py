@@ -1,6 +1,4 @@
-"""Real command lines of agents, as `abp-bridge agents` has them: a turn in words, one with a tool,
-one that is cut by its model's limit, the session gone on with, and a session that is not there.
-"""
+"""Real command lines of agents (`abp-bridge agents`): turns, tools, limits, sessions."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ AGENTS: dict[str, tuple[str, Callable[[Stage], dict[str, str]], str, bool]] = {
 
 
 def begin(name: str, model: Model, folder: Path, programs: pytest.MonkeyPatch) -> CliAgent:
-    """The agent on the PATH, at home in `folder`."""
     package, home, _, _ = AGENTS[name]
     stage = Stage(folder, installed(package), model)
     program = stage.program

@@ -1,6 +1,4 @@
-"""`abp-bridge doctor` and the hosts it speaks of agree: what it calls sound they start, and what it
-says that Codex does not start with, Codex does not.
-"""
+"""`abp-bridge doctor` agrees with the hosts about what is sound."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ REFUSED = (
 
 
 def examine(home: Home, name: str) -> dict[str, Any]:
-    """What doctor says of one host, by check."""
     ended = subprocess.run(
         [BRIDGE, "doctor", name, "--json"],
         cwd=home.work,

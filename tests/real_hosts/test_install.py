@@ -1,6 +1,4 @@
-"""Real hosts start the bridge from what `abp-bridge install` wrote, in a home that had a file of
-theirs or none, and that file is afterwards what it was.
-"""
+"""Real hosts start what `abp-bridge install` wrote, and uninstall restores their files."""
 
 from __future__ import annotations
 

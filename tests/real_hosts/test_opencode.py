@@ -1,6 +1,4 @@
-"""Programs written for OpenCode's questions: its published SDK against the bridge's questions API,
-beside an MCP host that asks nobody.
-"""
+"""OpenCode's published SDK against the bridge's questions API."""
 
 from __future__ import annotations
 
@@ -33,7 +31,6 @@ class Sdk:
         self._events: list[Json] = []
 
     async def call(self, name: str, **parameters: Json) -> tuple[int, Json]:
-        """One of the SDK's calls: (status, its data or its error)."""
         await self._stdin.send(
             json.dumps({"call": name, "parameters": parameters}).encode() + b"\n"
         )
@@ -42,7 +39,6 @@ class Sdk:
         return message["status"], message.get("data", message.get("error"))
 
     async def event(self, kind: str) -> Json:
-        """The properties of the next event of a type."""
         while True:
             while self._events:
                 if (event := self._events.pop(0))["type"] == kind:

@@ -51,7 +51,6 @@ Opened = Callable[[Stage], AbstractContextManager[Host]]
 
 
 def acpx_at_a_terminal(stage: Stage) -> None:
-    """`acpx exec` asks who sits there, yes or no: no to two cities, yes to the third."""
     command = hosts.acpx_command(stage, [], "/plan", "--format", "quiet", "--approve-reads")
     with terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
@@ -62,10 +61,7 @@ def acpx_at_a_terminal(stage: Stage) -> None:
 
 
 def goose_as_client(stage: Stage) -> None:
-    """Goose has an agent in place of a model, and finds one by the name of Claude's: the bridge
-    before it, without an app, as Goose kills it when it ends itself and nobody would be left to
-    take a socket's folder away.
-    """
+    """Goose starts an agent instead of a model: the bridge before Claude, without an app."""
     agent = stage.before(hosts.installed("claude"), app="")
     names = stage.home / "bin"
     names.mkdir()
@@ -79,15 +75,12 @@ def goose_as_client(stage: Stage) -> None:
 
 
 def permission_denied(stage: Stage) -> None:
-    """Goose asks before it calls anything, also a tool of the bridge's."""
     agent, env = hosts.before_goose(stage, mode="approve")
     hosts.acpx_exec(stage, "--deny-all", PLAN, agent, env, DENIED)
 
 
 def codex_acp(stage: Stage) -> None:
-    """Codex asks before it calls a tool; the server that an editor gives it is a bridge of its own,
-    whose questions it relays.
-    """
+    """Codex asks before it calls a tool, and relays questions of its own server."""
     command, env = stage.before(stage.program, app=""), hosts.codex_home(stage) | BRIDGE_ENV
     with Editor(stage, command, env, stage.bridge(records=False), "trip") as codex:
         codex.result("session/set_mode", {"sessionId": codex.session, "modeId": "read-only"})
@@ -99,8 +92,6 @@ def codex_acp(stage: Stage) -> None:
 
 
 def answering(opened: Opened, *answers: Json) -> Play:
-    """A turn in which the person answers in order."""
-
     def play(stage: Stage) -> None:
         with opened(stage) as host:
             host.play(PLAN, *answers)
@@ -109,10 +100,7 @@ def answering(opened: Opened, *answers: Json) -> Play:
 
 
 def on_the_page(opened: Opened, *, first: bool = False) -> Play:
-    """A turn in which the person types a secret on the page that the question points to.
-
-    By url it is accepted `first`.
-    """
+    """The user types a secret on the page. A link is accepted `first`."""
 
     def play(stage: Stage) -> None:
         with opened(stage) as host:
@@ -129,8 +117,6 @@ def on_the_page(opened: Opened, *, first: bool = False) -> Play:
 
 
 def given_up(opened: Opened) -> Play:
-    """A turn that is cancelled while a question is open."""
-
     def play(stage: Stage) -> None:
         with opened(stage) as host:
             host.begin_turn(PLAN)
@@ -152,8 +138,6 @@ def given_up(opened: Opened) -> Play:
 def typing(
     terminal: Callable[[Stage], AbstractContextManager[Pane]], *pressed: tuple[str, Sequence[str]]
 ) -> Play:
-    """A turn at a terminal: each time these words stand there, these keys are pressed."""
-
     def play(stage: Stage) -> None:
         with terminal(stage) as pane:
             for words, keys in pressed:
@@ -166,9 +150,7 @@ def typing(
 def acpx_answering(
     script: str, behind: Callable[[Stage], tuple[list[str], dict[str, str]]] | None, answer: Json
 ) -> Play:
-    """A turn in a program on acpx's library, which has forms; the agent is the bridge itself, or
-    behind it.
-    """
+    """A turn in acpx's library, which shows forms, with the bridge as or before the agent."""
 
     def play(stage: Stage) -> None:
         alone = stage.bridge(kind="acp"), stage.environment(**BRIDGE_ENV)
@@ -180,8 +162,6 @@ def acpx_answering(
 
 
 def acpx_with(policy: str, code: int = 0) -> Play:
-    """`acpx exec` with a policy of its own."""
-
     def play(stage: Stage) -> None:
         hosts.acpx_exec(stage, policy, "/plan", code=code)
 
@@ -189,8 +169,6 @@ def acpx_with(policy: str, code: int = 0) -> Play:
 
 
 def approved_before_claude(script: str) -> Play:
-    """The bridge before Claude, and a policy that approves everything."""
-
     def play(stage: Stage) -> None:
         hosts.acpx_exec(stage, "--approve-all", script, *hosts.before_claude(stage))
 
@@ -224,9 +202,7 @@ WAITS = [*BOOK, {"wait": True}]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One fixture: `host` is what is installed, `heard` who was recorded (with versions of what is
-    installed), `steps` what the app does; `takes_time` is a host that is not known by its haste.
-    """
+    """A fixture: the host, who was recorded, the steps of the app, and how it is played."""
 
     name: str
     shows: str
@@ -568,7 +544,6 @@ def test_what_a_real_host_says_is_recorded_and_plays_again(
 
 
 def _fixture(recorded: Recorded, recordings: Sequence[Recording]) -> str:
-    """The longest recording is the one: a host may start a bridge only to look."""
     recording = max(recordings, key=lambda each: len(each.entries))
     fixture = reduce(recording, recorded.shows)
     if recorded.takes_time:
@@ -637,9 +612,7 @@ def _renamed(value: Json, names: Mapping[tuple[str, Json], str]) -> Json:
 
 
 def _taking_time(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Before each of its answers the host looks again at who it speaks to: so the bridge has waited
-    for it, however fast it answers.
-    """
+    """Have the host look again before each answer, so that the bridge waits for it."""
     look, seen = entries[:2]
     for at, entry in enumerate(entries):
         if entry.sender == HOST and "inputResponses" in entry.value.get("params", {}):

@@ -1,6 +1,4 @@
-"""What a person reads in the terminals of Codex, Goose and Claude Code: each question, all of its
-labels, and where a form stands that must not be answered with one careless key.
-"""
+"""What Codex, Goose and Claude Code draw: questions, labels, and careful defaults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`make webmcp DEMOS=DIR`, `make webmcp ARGS=peers`, both, or some of either: what else stands
-there is pytest's own.
-"""
+"""`make webmcp DEMOS=DIR`, `make webmcp ARGS=peers`, or both."""
 
 import sys
 from pathlib import Path
@@ -11,10 +9,6 @@ TESTS = Path(__file__).parent
 
 
 def arguments(words: list[str]) -> list[str]:
-    """What pytest is told.
-
-    Raises SystemExit where nothing is named.
-    """
     peers = "peers" in words
     if not peers and "--demos" not in words:
         sys.exit("name a folder that has demos, DEMOS=DIR, or ARGS=peers (tests/README.md)")

@@ -37,7 +37,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def rows(pytestconfig: pytest.Config) -> list[Row]:
-    """What the table at the end has."""
     return pytestconfig.stash[ROWS]
 
 

@@ -1,6 +1,4 @@
-"""Demos in a folder of the user's, how each is served, and what is done with those that are known:
-the calls of `demos.json`, each with what its person is asked and answers.
-"""
+"""Demos in a folder of the user, and the calls of `demos.json` that are made on them."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ class Demo:
 
     @property
     def steps(self) -> list[Step]:
-        """What is done with it."""
         return [Step(**each) for each in KNOWN.get(self.name, [])]
 
 
@@ -119,9 +116,7 @@ class _Files(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path, secured: Path | None = None) -> Iterator[str]:
-    """The address of this folder, on this machine; `secured` is a folder for a key, where it is to
-    be https with a certificate that nobody signed.
-    """
+    """Serve this folder; as https with a key in the folder `secured`, if one is given."""
     handler = partial(_Files, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if secured is not None:
@@ -148,7 +143,6 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def trusting_chromium(folder: Path) -> Path:
-    """A Chromium that takes any certificate."""
     program = folder / "chromium"
     found = find_chromium(read_settings())
     program.write_text(f'#!/bin/sh\nexec {found} --ignore-certificate-errors "$@"\n')
@@ -157,7 +151,6 @@ def trusting_chromium(folder: Path) -> Path:
 
 
 def table(rows: Sequence[Row], skipped: Sequence[Demo], width: int = 44) -> Iterator[str]:
-    """What was done, and what was not, a line each."""
     head = ["demo", "host, window", "call", "question shown", "answer", "result"]
     lines = [head, *(each.cells for each in rows)]
     lines = [[_short(cell, width) for cell in line] for line in lines]

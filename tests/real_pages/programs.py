@@ -1,6 +1,4 @@
-"""Three programs that give a model the WebMCP tools of a page, each as an MCP server on its pipes
-with a host that can be asked: chrome-devtools-mcp, playwright-mcp, and the bridge.
-"""
+"""chrome-devtools-mcp, playwright-mcp and the bridge, each on one page with WebMCP tools."""
 
 from __future__ import annotations
 
@@ -69,7 +67,6 @@ class Program(RpcPeer):
         """Have a tool of the page called: the id of the request."""
 
     def greet(self) -> None:
-        """Initialize, as a host that shows forms and opens addresses, and show the page."""
         hello = {
             "protocolVersion": "2025-11-25",
             "capabilities": {"elicitation": {"form": {}, "url": {}}},
@@ -83,15 +80,12 @@ class Program(RpcPeer):
         return self.begin("tools/call", {"name": tool, "arguments": given})
 
     def call_tool(self, tool: str, **given: Json) -> str:
-        """A call of the program's own."""
         words = self.await_words(self.begin_tool(tool, **given), START_LIMIT)
         assert words is not None, f"{tool} was not answered"
         return words
 
     def await_words(self, id: int, limit: float) -> str | None:
-        """What the model reads of a call, within `limit` seconds; None for nothing. Who is asked
-        meanwhile answers.
-        """
+        """What the model reads of a call within `limit` seconds, or None."""
         until = time.monotonic() + limit
         waiting = list(self._passed)
         self._passed.clear()
@@ -122,7 +116,6 @@ class Program(RpcPeer):
         return self.reply(message["id"], {"action": "accept", "content": content})
 
     def _type_secret(self, link: str) -> None:
-        """Type it into the page that opens, and send that, also where it asks once more."""
         browser = Browser()
         page = browser.open(link)
         inputs = re.findall(r'<input id="(field-\d+)"[^>]*value="([^"]*)"', page)
@@ -192,8 +185,6 @@ class Playwright(Program):
 
 
 class Bridge(Program):
-    """abp-bridge serve."""
-
     name = "abp-bridge"
 
     def command(self, page: str, folder: Path) -> list[str]:

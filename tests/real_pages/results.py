@@ -1,8 +1,4 @@
-"""What each program did where a page's tool needs a person: the committed `results.json`, which a
-run updates in the rows of the programs that ran, and from which docs/webmcp.md is printed.
-
-Data only: reading it needs no program.
-"""
+"""What each program did where a tool needs the user: `results.json`, for docs/webmcp.md."""
 
 from __future__ import annotations
 
@@ -27,9 +23,7 @@ CASES = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program's column: what people call it, its package and version, when it was seen, and what
-    was seen in each case.
-    """
+    """The column of a program: its version, when it was seen, and what was seen in each case."""
 
     name: str
     package: str
@@ -39,13 +33,11 @@ class Program:
 
 
 def read(file: Path = FILE) -> dict[str, Program]:
-    """All programs, by their keys."""
     said = json.loads(file.read_text(encoding="utf-8"))
     return {key: Program(**row) for key, row in said.items()}
 
 
 def note(key: str, program: Program, file: Path = FILE) -> None:
-    """Write one program down, beside what the others have."""
     rows = {**read(file), key: program}
     ordered = {
         each: {**asdict(row), "seen": {case: row.seen[case] for case in CASES if case in row.seen}}
@@ -56,7 +48,6 @@ def note(key: str, program: Program, file: Path = FILE) -> None:
 
 
 def table(programs: Mapping[str, Program]) -> Iterator[str]:
-    """A row for each case, a column for each program."""
     names = [f"{each.name} {each.version}" for each in programs.values()]
     yield f"| the page | {' | '.join(names)} |"
     yield f"|---|{'---|' * len(names)}"

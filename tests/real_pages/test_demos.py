@@ -1,6 +1,4 @@
-"""Pages of others' behind the bridge: what a model is offered, what its person is asked, and what
-comes of it; with hosts of both eras, and with a window.
-"""
+"""Pages of others behind the bridge: what is offered, asked, and returned."""
 
 from __future__ import annotations
 
@@ -89,9 +87,7 @@ async def test_a_demo_does_what_it_offers(
 
 
 async def connect(host: Hosted) -> tuple[list[str], str]:
-    """Connect the app: the tools that it brings, as a model has their names, or why it cannot be
-    connected.
-    """
+    """Connect the app: the tools that it brings, or why it cannot be connected."""
     before = {each.name for each in (await host.client.list_tools()).tools} | {BROWSERS_OWN}
     connected = await host.client.call_tool("abp_connect", {})
     if connected.is_error:
@@ -101,7 +97,6 @@ async def connect(host: Hosted) -> tuple[list[str], str]:
 
 
 async def take(host: Hosted, step: Step, person: Person, kept: dict[str, str]) -> dict[str, str]:
-    """Make a call, and hold it to what its step says: what is kept of its result."""
     given = fill_in(step.given, kept)
     person.row.call = f"{step.call} {json.dumps(given, ensure_ascii=False)}"
     person.expected = list(step.asks)

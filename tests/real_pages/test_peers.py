@@ -1,6 +1,4 @@
-"""One page of ours in three programs, where its tools need a person: what each does is written
-down in `results.json`. What is asserted is what the bridge promises, and that the others were seen.
-"""
+"""One page in three programs, where its tools need the user; noted in `results.json`."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ def page() -> Iterator[str]:
 
 
 def form(program: Program) -> str:
-    """A form that waits, and another call meanwhile."""
     program.yes = {"guests": 4}
     call = program.begin_page_call("book_table", {"name": "Ada"})
     words = program.await_words(call, ANSWER_LIMIT)
@@ -79,7 +76,6 @@ def nobody(program: Program) -> str:
 
 
 def declined(program: Program) -> str:
-    """A form that waits, whose person says no."""
     program.yes = None
     words = program.await_words(program.begin_page_call("book_table", {}), ANSWER_LIMIT)
     if not program.asked:
@@ -90,7 +86,6 @@ def declined(program: Program) -> str:
 
 
 def dialog(program: Program) -> str:
-    """A function that opens a dialog."""
     program.yes = {"confirmed": "Yes"}
     words = program.await_words(program.begin_page_call("ask", {}), ANSWER_LIMIT)
     if words is None:
@@ -106,7 +101,6 @@ def dialog(program: Program) -> str:
 
 
 def consequential(program: Program) -> str:
-    """A function that says that a person should approve it."""
     marked = "CONSEQUENTIAL" in program.parameters("wipe")
     program.yes = None
     words = program.await_words(program.begin_page_call("wipe", {}), ANSWER_LIMIT)
@@ -120,7 +114,6 @@ def consequential(program: Program) -> str:
 
 
 def password(program: Program) -> str:
-    """A form with a password."""
     given = '"secret"' in program.parameters("sign_in")
     program.secret = SECRET
     params = {"user": "ann", **({"secret": SECRET} if given else {})}
@@ -133,7 +126,6 @@ def password(program: Program) -> str:
 
 
 def pin(program: Program) -> str:
-    """A function with a parameter that is declared to be a secret."""
     given = '"pin"' in program.parameters("login")
     program.secret = SECRET
     params = {"user": "ann", **({"pin": SECRET} if given else {})}
@@ -147,7 +139,6 @@ def pin(program: Program) -> str:
 
 
 def _kept(program: Program, given: bool, words: str | None) -> str:
-    """A secret that the person typed, and nobody else had."""
     assert not given
     assert words is not None
     assert "[secret]" in words
@@ -157,7 +148,6 @@ def _kept(program: Program, given: bool, words: str | None) -> str:
 
 
 def _shown(program: Program) -> str:
-    """How the person was asked."""
     (asked,) = program.asked
     assert asked.get("mode", "form") == "form"
     return "the person is asked, by the host's own form"

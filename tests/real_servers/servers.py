@@ -46,7 +46,6 @@ class MongoDB:
 
 @contextmanager
 def run_mongodb() -> Iterator[MongoDB]:
-    """A database that counts what it is told to do, and does nothing."""
     program = installed("mongodb")
     with subprocess.Popen(
         ["node", str(HERE / "mongo.mjs"), str(program.parents[1])],
@@ -70,14 +69,12 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What gives a bridge this person's browser."""
         program = self.folder / "browser"
         program.write_text(f'#!/bin/sh\necho "$1" >> {self.folder}/links\n')
         program.chmod(0o755)
         return {"BROWSER": str(program), "DISPLAY": ":0"}
 
     def look(self) -> str:
-        """The page that was opened, as it is drawn without its tags."""
         links = self.folder / "links"
         until = time.monotonic() + PATIENCE
         while not links.exists() or not links.read_text().endswith("\n"):

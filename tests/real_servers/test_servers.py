@@ -1,6 +1,4 @@
-"""What a real server asks reaches the person at the bridge's page, behind a host that cannot be
-asked; and whatever is no yes leaves the deed undone.
-"""
+"""Questions of real servers reach the user's page, and only a yes does the deed."""
 
 from __future__ import annotations
 
@@ -48,12 +46,10 @@ class Host(RawHost):
         self.can = can
 
     def greet(self) -> None:
-        """Initialize, as a host does that gets what it expects."""
         response = self.initialize(**self.can)
         assert "result" in response, response
 
     def text_answering(self, call: int, response: Mapping[str, Json]) -> str:
-        """`text`, where each question meanwhile has this response at once, be it an error."""
         asked = 0
         while "method" in (message := self.until(lambda each: "id" in each)):
             assert message["method"] == "elicitation/create"
@@ -66,7 +62,6 @@ class Host(RawHost):
 
 
 def python_server(name: str) -> list[str]:
-    """A server of ours on somebody's library, in the environment that has it."""
     return [str(installed(name)), str(HERE / f"{name}_server.py")]
 
 
@@ -227,9 +222,6 @@ def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: st
 
 @pytest.mark.parametrize("way", ["", "socket", "page"])
 def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is(way: str) -> None:
-    """What it asks, samples, reports, logs and updates, beside other apps (`serve --app mcp:...`),
-    and so through a second bridge, as docs/mcp-servers.md has it.
-    """
     with ExitStack() as stack:
         app = f"mcp:{installed('everything')} stdio"
         if way:
@@ -252,9 +244,6 @@ MODELS = ("cli", "acp", "anthropic", "address")
 def test_everything_samples_from_a_model_of_the_persons(
     person: Person, kind: str, model: Model, tmp_path: Path
 ) -> None:
-    """Behind a host that cannot be asked, and has no model: the person sees on the page what would
-    be sent, and sends it.
-    """
     said: Json = {"type": "result", "result": "Good journey to you.", "stop_reason": "end_turn"}
     add_cli(tmp_path, "claude", [said])
     word = {

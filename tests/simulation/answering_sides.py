@@ -1,6 +1,4 @@
-"""Where one question is answered, whatever asks it: by a host's surfaces, by an ABP agent, or on
-what a person set up beside a host that shows nothing; and who sits there.
-"""
+"""Where a question is answered: in a host, by an ABP agent, or on what the user set up."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ class Sitter(Person):
             raise
 
     def press(self, asked: Asked, options: Sequence[Json]) -> str | None:
-        """Of several that may be chosen, one after the other, and then that this is all. Where no
-        button declines it, it is dismissed.
-        """
+        """Press one option after another, then Done. Dismiss where no button declines."""
         ways_out = ("reject_once", "reject_always")
         is_full = all(each["kind"] not in ways_out for each in options)
         if asked.wish == "decline" and is_full and "More …" not in {o["name"] for o in options}:
@@ -118,7 +114,6 @@ class Sitter(Person):
         return str(named[wanted])
 
     def _toggles(self, asked: Asked) -> list[str]:
-        """Those that are not chosen yet."""
         if self._left and isinstance(self._left[0], list):
             self._left = list(self._left[0])
         return self._left
@@ -277,14 +272,11 @@ class Follower(Program):
         await self._request("POST", f"/question/{id}/{how}", body)
 
     def leave(self) -> None:
-        """It is ended: what it follows has nobody at its other end."""
         self.end()
 
 
 class Keyboard:
-    """A terminal without a cursor, and the person before it, who types a line at each prompt. Each
-    line is a packet, an empty one Ctrl-D.
-    """
+    """A terminal without a cursor. Each line is a packet, an empty one is Ctrl-D."""
 
     moves, encoding, columns, is_open = False, "utf-8", 80, True
 
@@ -357,7 +349,6 @@ class Place:
 
     @contextmanager
     def set_up(self) -> Iterator[None]:
-        """Whatever the person has beside the host, for as long as this lasts."""
         surface = self._side.variant.surface
         if surface is Surface.TERMINAL:
             keyboard = self.keyboard = Keyboard(self.sitter)
@@ -377,11 +368,9 @@ class Place:
         yield
 
     async def attend(self, hosts: Hosts) -> None:
-        """Serve the host until it is gone."""
         await hosts.attend(ReadEnd(self.from_host), self.to_host)
 
     async def end(self) -> None:
-        """No task of it is left."""
         await self.host.end()
         if self.program is not None:
             await asyncio.gather(*self.program.end(), return_exceptions=True)

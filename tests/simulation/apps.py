@@ -65,7 +65,6 @@ class Child:
 async def connected(
     rng: Random, weather: Weather, on_message: Callable[[Json], None]
 ) -> AsyncIterator[tuple[Child, Peer]]:
-    """A program as the bridge has it, and as it is itself."""
     up, down = Pipe(rng, weather), Pipe(rng, weather)
     child = Child(ReadEnd(up), down)
     peer = Peer(down, up, on_message)
@@ -83,15 +82,7 @@ async def connected(
 
 
 class App:
-    """One app: `spawn` stands in for the product's.
-
-    Args:
-        rng: Decides what each call does.
-        weather: Of its pipes.
-        person: Is told of each question before it is asked.
-        burst: Notices that one step tells, at most.
-        crashes: How likely a step is its last.
-    """
+    """An app that asks and notifies while it is called, and may crash at each step."""
 
     def __init__(
         self, rng: Random, weather: Weather, person: Person, burst: int, crashes: float
@@ -118,7 +109,6 @@ class App:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether what it is told at the end reaches it before it has to go."""
         weather = self._weather
         return weather.latency <= 0.02 and not weather.stalls and weather.capacity > 10_000
 

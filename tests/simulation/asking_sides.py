@@ -30,12 +30,7 @@ WORK: Json = {"name": "work", "description": "Work", "inputSchema": {"type": "ob
 
 
 class Asker:
-    """An app at the end of two pipes, which asks `question` as often as it is called.
-
-    Attributes:
-        answers: What it got, as often as it did.
-        over: Set when it waits for an answer no more.
-    """
+    """An app on two pipes that asks `question` whenever it is called; `answers` is what it got."""
 
     target: ClassVar[str] = "stdio:sim"
     asks: ClassVar[tuple[str, ...]] = (pairs.ABP,)  # whose questions
@@ -67,7 +62,6 @@ class Asker:
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
-        """For as long as this lasts, the bridge reaches it."""
         with patch.object(subprocess, "spawn", self._spawn):
             yield
 
@@ -120,13 +114,11 @@ class Asker:
         return {"success": True, "data": {}}
 
     def withdraw(self) -> None:
-        """It waits for the answer no more."""
         params = {"requestId": QUESTION, "reason": "not needed"}
         self.peer.send({"method": "notifications/elicitation/withdrawn", "params": params})
 
 
 def _elicitation(question: Question) -> Json:
-    """The parameters of an `elicitation/create` that asks this."""
     if question.link:
         return {"elicitationId": "e", **question.request}
     required = [each.name for each in question.fields if each.required]
@@ -135,8 +127,6 @@ def _elicitation(question: Question) -> Json:
 
 
 class LegacyServer(Asker):
-    """An MCP server up to 2025-11-25."""
-
     target = "mcp:sim"
     asks = (pairs.MCP, pairs.PRESUMED)
 

@@ -1,6 +1,4 @@
-"""Hosts of each protocol, in which the person sits: they call the app, show what is asked, and
-bring back what the person says.
-"""
+"""Hosts of each protocol: they call the app, show questions, and bring back the answers."""
 
 from __future__ import annotations
 
@@ -48,17 +46,13 @@ class Habits:
     faults: Counter[str] = field(default_factory=Counter, compare=False)
 
     def strikes(self, rng: Random, habit: str) -> bool:
-        """Whether it goes wrong this time."""
         if strikes := rng.random() < getattr(self, habit):
             self.faults[habit] += 1
         return bool(strikes)
 
 
 class Host:
-    """What all hosts share: calls one after another or at once, and the answers of who sits there.
-
-    Each call goes with a question for approval, which is asked where the bridge asks for approval.
-    """
+    """What all hosts share: calls one after another or at once, and the answers of the user."""
 
     referee: ClassVar[type[harness.Wire | acp_harness.Wire]]  # holds what the bridge says
     is_proxied: ClassVar[bool] = False
@@ -123,7 +117,6 @@ class Host:
                 card.cancel()
 
     async def _show(self, request: Json) -> None:
-        """Have the person answer one request of the bridge's."""
         params = request["params"]
         reply = {"result": await self._reply(request["method"], params)}
         if self._habits.strikes(self._rng, "errors"):
@@ -176,7 +169,6 @@ class Host:
         return task
 
     async def end(self) -> None:
-        """No task of this host's is left."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -184,8 +176,6 @@ class Host:
 
 
 class LegacyHost(Host):
-    """MCP up to 2025-11-25."""
-
     version = "2025-11-25"
     referee = harness.Wire
     capabilities: ClassVar[Json] = FORMS
@@ -236,8 +226,6 @@ class LegacyHost(Host):
 
 
 class ModernHost(Host):
-    """MCP 2026-07-28."""
-
     referee = harness.Wire
     capabilities: ClassVar[Json] = FORMS
     patience: ClassVar[float] = PATIENCE
@@ -286,7 +274,6 @@ class ModernHost(Host):
             }
 
     def _note_brought(self, questions: Iterable[Json]) -> None:
-        """What waited for the others of its round; a link's answer waits for nobody."""
         for each in questions:
             if each["mode"] == "form":
                 asked = self._sitter.recognise(json.dumps(each))
@@ -323,7 +310,6 @@ class AcpClient(Host):
             return await self._converse(_text(f"/{command} {json.dumps(self.prepare())}"))
 
     async def _converse(self, prompt: Json) -> Json:
-        """One prompt, to the end of what it begins."""
         params = {"sessionId": self._session, "prompt": prompt}
         return await self.peer.request("session/prompt", params)
 
@@ -335,7 +321,6 @@ class AcpClient(Host):
 
 
 def _text(words: str) -> list[Json]:
-    """A prompt of nothing but words."""
     return [{"type": "text", "text": words}]
 
 
@@ -344,9 +329,7 @@ class AcpFormClient(AcpClient):
 
 
 class AcpChatClient(AcpClient):
-    """ACP without forms: what buttons cannot ask is asked in the chat, and the person types the
-    answer as the next prompt; now and then something else first, or when the question is gone.
-    """
+    """ACP without forms: the user types answers as the next prompt, now and then something else."""
 
     has_chat = True
     second_thoughts = 90.0  # also between two prompts
@@ -375,7 +358,6 @@ class AcpChatClient(AcpClient):
         self._news.set()
 
     async def _converse(self, prompt: Json) -> Json:
-        """One prompt, and those that its call waits for."""
         while True:
             response = await super()._converse(prompt)
             if self._calls and not self.peer.gone:
@@ -421,11 +403,7 @@ class ProxiedFormClient(ProxiedClient):
 
 
 class Agent(Host):
-    """What a proxied client has instead of the bridge: in each turn it has the app called, as an
-    MCP host, and asks a question of its own.
-
-    `connect` gives it the pipes to the server that it is told to launch.
-    """
+    """The agent of a proxied client: it calls the app as an MCP host, and asks itself."""
 
     def __init__(
         self, *host: Any, person: Person, connect: Callable[[str], tuple[Pipe, Pipe]]

@@ -1,6 +1,4 @@
-"""The bridge's own page without a browser, which a person who was sent there answers; and a program
-at its questions API, without HTTP.
-"""
+"""The question page without a browser, and a program at the questions API without HTTP."""
 
 from __future__ import annotations
 
@@ -30,8 +28,6 @@ ADDRESS = ("127.0.0.1", 1)
 
 
 class Shown:
-    """Implements `PageQuestion`."""
-
     code = "0000"
     directions = ""
 
@@ -58,7 +54,6 @@ class Shown:
         await self.closed.wait()
 
     def visit(self) -> None:
-        """The person is there."""
         if not self.opened:
             self.opened = True
             self._visit = asyncio.get_running_loop().create_task(self._fill())
@@ -151,8 +146,6 @@ class Program:
 
 
 class Page(surface.Page):
-    """The page, in memory."""
-
     def __init__(self, person: Person, program: Any) -> None:
         self._person = person
         self._program = program
@@ -172,12 +165,10 @@ class Page(surface.Page):
             del self._shown[shown.url]
 
     def visit(self, url: str) -> None:
-        """Follow a link, if it is still one."""
         if url in self._shown:
             self._shown[url].visit()
 
     def leave(self) -> None:
-        """Every tab of it is closed."""
         for shown in self._shown.values():
             shown.closed.set()
 

@@ -1,6 +1,4 @@
-"""One session of the product's own code between who asks and who answers: one question, and what
-became of it on both sides.
-"""
+"""One session of the product between an asking and an answering side, with one question."""
 
 from __future__ import annotations
 
@@ -147,7 +145,6 @@ class _Work:
 
 
 def _wrong_messages(host: Any) -> Iterator[str]:
-    """What the bridge said to the host that is not valid, or twice."""
     for id, messages in host.peer.answered.items():
         if len(messages) > 1:
             yield f"the host's request {id} has {len(messages)} responses"

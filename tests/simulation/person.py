@@ -51,7 +51,6 @@ class Asked:
 
     @property
     def is_late(self) -> bool:
-        """Whether its time was over before a host brought the answer."""
         return self.brought is not None and self.brought - self.began > IN_TIME
 
     @property
@@ -59,7 +58,6 @@ class Asked:
         return next(iter(self.data.values()))
 
     def as_data(self, value: Json) -> Json:
-        """The same data with another value."""
         return dict.fromkeys(self.data, value)
 
 
@@ -75,7 +73,6 @@ class Person:
         self.asked: dict[int, Asked] = {}
 
     def expect(self, request: Json, data: Json) -> Asked:
-        """This is about to be asked."""
         wish = self._rng.choices(
             ["accept", "decline", "dismiss", "ignore"], [0.7, 0.1, 0.1, self._ignores]
         )[0]
@@ -110,7 +107,6 @@ class Person:
             await asyncio.Event().wait() if self._rng.random() < 0.5 else await asyncio.sleep(9_000)
 
     def say(self, asked: Asked, data: Json = None, left: str = "") -> str:
-        """What becomes of it, `left` in a way of its own; noted."""
         outcome = left or self._leave(asked) if data is None else "accepted"
         asked.said.append((self.who, outcome, data))
         return outcome
@@ -160,7 +156,6 @@ class Person:
         return str(asked.value)
 
     async def wait_to_type(self, asked: Asked) -> None:
-        """As `wait`, where the answer is a message."""
         await self.wait(asked)
 
     def type_reply(self, asked: Asked) -> str:
@@ -245,7 +240,6 @@ class Policy(Person):
         return label
 
     async def wait_to_type(self, asked: Asked) -> None:
-        """What takes the first of what it is shown has nothing to take in a chat."""
         if self.does in ("first", "default"):
             await asyncio.Event().wait()
         await self.wait(asked)
@@ -271,6 +265,5 @@ def _as_field(part: Json, value: Json) -> Json:
 
 
 def _of_kind(options: Sequence[Mapping[str, str]], is_yes: bool) -> Mapping[str, str]:
-    """The first button of that kind, else the first."""
     kind = "allow_once" if is_yes else "reject_once"
     return next((each for each in options if each["kind"] == kind), options[0])

@@ -1,6 +1,4 @@
-"""MCP servers behind `abp-bridge mcp`, of both eras, which ask while they are called; and the hosts
-that call them.
-"""
+"""MCP servers of both eras behind `abp-bridge mcp`, and the hosts that call them."""
 
 from __future__ import annotations
 
@@ -115,7 +113,6 @@ class Server:
         self._reply(id, result)
 
     def _question(self) -> tuple[list[Json], Json]:
-        """Where its answers go, and the parameters of the next question."""
         fields, data = self._rng.choice(self._questions)
         asked = self._person.expect(
             {"method": "elicitation/create", "params": {"message": "# What?", "fields": fields}},
@@ -176,7 +173,6 @@ class Server:
         self._reply(id, {"resultType": "input_required", **asked})
 
     async def end(self) -> None:
-        """No task of this server's is left."""
         for each in self._calls.values():
             each.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
@@ -184,8 +180,6 @@ class Server:
 
 
 class ServedLegacyHost(LegacyHost):
-    """A legacy host of a server behind `abp-bridge mcp`."""
-
     has_server: ClassVar[bool] = True
 
     async def _open(self) -> None:
@@ -210,8 +204,6 @@ class ServedMuteHost(ServedLegacyHost):
 
 
 class ServedModernHost(ModernHost):
-    """A modern host of a server behind `abp-bridge mcp`."""
-
     has_server: ClassVar[bool] = True
     tool = "work"
 

@@ -88,7 +88,6 @@ def test_each_pair_does_what_the_table_says(
 def _judge(
     asker: type[Asker], side: Side, pair: tuple[str, str], outcome: str, session: Session
 ) -> Iterator[str]:
-    """What is not as it was meant."""
     cell = find_pair(QUESTIONS[pair](), side.variant)
     if session.question is None or session.answer is None:
         yield "the bridge never had it"
@@ -126,7 +125,6 @@ def _asked_all_the_same(session: Session, cell: Cell) -> Iterator[str]:
 
 
 def _wrong_cell(session: Session, side: Side, cell: Cell) -> Iterator[str]:
-    """What was really done with it, beside what the table says of the pair."""
     assert session.question is not None
     if (really := find_pair(session.question, side.variant)) != cell:
         yield f"the table has {cell}, and of what came {really}"
@@ -152,7 +150,6 @@ def _wrong_request(session: Session, cell: Cell) -> Iterator[str]:
 
 
 def _missing_words(session: Session, side: Side, *, is_filled: bool) -> Iterator[str]:
-    """What was not to be seen where it was asked."""
     assert session.question is not None
     seen = "\n".join(session.shown)
     for words in _words(session.question, side, is_filled=is_filled):
@@ -173,7 +170,6 @@ def _wrong_teller(session: Session, side: Side) -> Iterator[str]:
 
 
 def _words(question: Question, side: Side, *, is_filled: bool) -> Iterator[str]:
-    """Its message, its address, and each label of what was filled in, or would have been first."""
     yield question.message
     if question.link and side.variant.surface is Surface.MCP_URL:
         yield question.link
@@ -189,7 +185,6 @@ def _is_taken_down(session: Session, side: Side) -> bool:
 
 
 def _plain(got: Json) -> Json:
-    """Without what is said of who answered."""
     if "success" not in got:
         return {word: each for word, each in got.items() if word not in ("_meta", "data")}
     code = {"code": got["error"]["code"]} if "error" in got else {"data": got["data"]}
@@ -199,7 +194,6 @@ def _plain(got: Json) -> Json:
 def _wanted(
     asker: type[Asker], pair: tuple[str, str], outcome: str, session: Session
 ) -> list[Json]:
-    """Every answer that who asked should have got."""
     data = session.said[-1][1] if outcome == "accepted" else None
     question = QUESTIONS[pair]()
     if pair[0] == ABP:

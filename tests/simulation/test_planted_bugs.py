@@ -125,7 +125,6 @@ def _drop_a_log_between_eras(self: ModernHost, method: str, params: Json) -> Non
 
 
 def _invent_an_accept(question: Json, answer: Json) -> Json:
-    """Whoever is not there agrees."""
     content = {each.name: True for each in question.fields}
     found = _encode_answer(question, answer)
     return found if found["action"] != "cancel" else {"action": "accept", "content": content}

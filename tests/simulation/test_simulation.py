@@ -86,7 +86,6 @@ FAILED = {  # seeds that failed once -> what that was
 
 @pytest.mark.parametrize("first", SEEDS)
 def test_sessions_keep_their_promises(first: int) -> None:
-    """A seed that fails once stays as a test of its own."""
     reports = [run(seed) for seed in range(first, first + TOGETHER)]
     assert [report for report in reports if report.problems] == []
     assert sum(report.questions for report in reports) > TOGETHER
@@ -139,7 +138,6 @@ def judge(world: World) -> None:
 
 
 def _wrong_for_server(world: World, server: Server) -> Iterator[str]:
-    """What it was answered that is not so, and what did not pass."""
     yield from _wrong_passages(world.host, server, world.is_calm)
     for each in server.peer.answered.get("nobody's", []):
         yield f"the server is answered what it did not ask: {each}"
@@ -193,7 +191,6 @@ def _answered_by(responses: list[Json]) -> Iterator[str]:
 
 
 def _refusals(asked: Asked, responses: list[Json], fair: set[str]) -> Iterator[str]:
-    """What an app was told in place of an answer that nothing kept from it."""
     for response in responses:
         error = response.get("result", {}).get("error")
         if error is not None and error["code"] not in fair:
@@ -290,7 +287,6 @@ def _invalid_messages(host: Host) -> Iterator[str]:
 
 
 def _silent_losses(host: Host, told: int, crashed: int) -> Iterator[str]:
-    """What an app told, and its host neither heard nor read of."""
     if not host.status or crashed:
         return
     words = json.dumps([each for each in host.peer.received if "method" in each])
@@ -303,9 +299,7 @@ def _silent_losses(host: Host, told: int, crashed: int) -> Iterator[str]:
 
 
 def _wrong_passages(host: Host, server: Server, is_calm: bool) -> Iterator[str]:
-    """What did not pass as it was said: of a modern side, which is translated, what is in a result
-    and the logs, else one by one; and in a calm session, what was said and did not come.
-    """
+    """Messages that did not pass as they were said and, in a calm session, that did not come."""
     made = [json.dumps(each["content"][0]) for each in server.said]
     for messages in host.peer.answered.values():
         for each in messages:
@@ -327,7 +321,6 @@ def _wrong_passages(host: Host, server: Server, is_calm: bool) -> Iterator[str]:
 
 
 def _passes(message: Json) -> bool:
-    """Whether a proxy has no business with it."""
     if message.get("method") in OURS:
         return False
     result = message.get("result") or {}
@@ -387,7 +380,6 @@ class World:
         self.connections = Connections()
 
     def _sitter(self) -> Person:
-        """Who sits somewhere: mostly the person."""
         if self.rng.random() < 0.7:
             return self.person
         return Policy(self.person, self.rng, self.rng.choice(list(POLICIES)))
@@ -459,7 +451,6 @@ class World:
 
     @contextmanager
     def _surroundings(self) -> Iterator[None]:
-        """No process, no thread, no socket, and a disk with so much room."""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         with ExitStack() as stack:
             stack.enter_context(patch.object(anyio.to_thread, "run_sync", run_here))
@@ -475,7 +466,6 @@ class World:
             yield
 
     def _prepare(self) -> Json:
-        """The parameters of the next call, and that its leave may be asked for."""
         if not self.confirm:
             return {}
         request = {"method": "leave", "params": {"for": "#"}}
@@ -519,7 +509,6 @@ class World:
     async def _serve_bridge(
         self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup
     ) -> float:
-        """Serve until the host ends: when it did."""
         source, sink = client
         detector = ProtocolDetector(composition, source, sink, tasks)
         await detector.connection.run()
@@ -581,7 +570,6 @@ class World:
                 self.complain(f"a question is open, and its call is over: {each}")
 
     async def _jump(self) -> None:
-        """As after a laptop was asleep."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         for _ in range(self.jumps):
@@ -591,7 +579,6 @@ class World:
 
     @property
     def can_show(self) -> bool:
-        """Whether a server's question reaches the person somewhere."""
         return self.page_mode == "open" or bool(getattr(self.host, "capabilities", None))
 
     def may_refuse(self, asked: Asked) -> set[str]:

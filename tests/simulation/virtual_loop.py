@@ -1,7 +1,4 @@
-"""An event loop whose time is virtual: it never sleeps, and goes from one timer to the next.
-
-With seeded randomness and no thread beside it, a run of such a loop is the same each time.
-"""
+"""An event loop with virtual time: it never sleeps, and its runs are deterministic."""
 
 from __future__ import annotations
 

@@ -38,8 +38,6 @@ class Weather:
 
 
 class Pipe(ByteReader, ByteWriter):
-    """One direction, both ends."""
-
     def __init__(self, rng: Random, weather: Weather) -> None:
         self._rng = rng
         self._weather = weather
@@ -98,7 +96,6 @@ class Pipe(ByteReader, ByteWriter):
             self._wake()
 
     def cut(self) -> None:
-        """The reader is gone."""
         self._broken = True
         self._pieces.clear()
         self._wake()
@@ -154,13 +151,7 @@ class ReadEnd(ByteReader):
 
 
 class Peer:
-    """JSON-RPC, a message a line, at the far end of two pipes.
-
-    Args:
-        reader: What the bridge says.
-        writer: What it is told.
-        on_message: Gets each request and notification. It must not wait.
-    """
+    """JSON-RPC, a message a line, at the far end of two pipes. `on_message` must not wait."""
 
     def __init__(self, reader: Pipe, writer: Pipe, on_message: Callable[[Json], None]) -> None:
         self._reader = reader
@@ -206,7 +197,6 @@ class Peer:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def write(self, data: bytes) -> None:
-        """At once as far as it goes, and the rest as it can."""
         self._unsent += data
         if self._drain is None:
             self._drain = asyncio.get_running_loop().create_task(self._write())
@@ -237,12 +227,10 @@ class Peer:
         return await waiting
 
     def expect_nothing(self, id: int) -> None:
-        """Whoever waits for this response waits no more."""
         if (waiting := self._waiting.pop(id, None)) is not None and not waiting.done():
             waiting.set_result(None)
 
     def hang_up(self) -> None:
-        """Say no more, read no more. Idempotent."""
         self.gone = True
         self._writer.close()
         self._reader.cut()
@@ -252,7 +240,6 @@ class Peer:
         self._waiting.clear()
 
     async def end(self) -> None:
-        """No task of this peer's is left."""
         if self._drain is not None:
             self._drain.cancel()
             await asyncio.gather(self._drain, return_exceptions=True)

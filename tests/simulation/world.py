@@ -21,10 +21,7 @@ Json = Any
 
 @dataclass
 class Report:
-    """What happened in one session, and what should not have.
-
-    `answers` are counted by whom they are told to come from, `faults` by their kind.
-    """
+    """What happened in one session: counts of answers by who gave them, of faults by kind."""
 
     seed: int
     host: str = ""
@@ -37,7 +34,6 @@ class Report:
     problems: list[str] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
-        """Count another session in."""
         for name in ("steps", "questions", "notices", "calls", "answers", "faults"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -62,9 +58,7 @@ def noting_bugs(problems: list[str]) -> Iterator[None]:
 
 
 class SimulatedComposition(Composition):
-    """The product's own, with a page in memory; `on_bridge` hears of each bridge, `on_elicitor` of
-    who asks for a server.
-    """
+    """The product's own composition, with a page in memory."""
 
     def __init__(
         self,

@@ -56,7 +56,6 @@ class AbpAgent(EnvelopePeer, RawHost):
         self.speaks_envelopes = envelope
 
     def open(self, features: Json = FEATURES, **more: Json) -> Json:
-        """The result of `initialize`."""
         about = {"agent": {"name": "Tester", "version": "1"}, "protocolVersion": "0.1"}
         return self.result("initialize", {**about, "features": features, **more})
 
@@ -67,11 +66,9 @@ class AbpAgent(EnvelopePeer, RawHost):
         return self.begin("capabilities/call", wanted)
 
     def call(self, capability: str, **params: Json) -> Json:
-        """Call it: its ABPResponse."""
         return self.response(self.begin_capability(capability, **params))["result"]
 
     def question(self) -> Json:
-        """The next request of the bridge's, whole."""
         return self.until(lambda message: "method" in message and "id" in message)
 
     def answer(self, question: Json, data: Json = None, **response: Json) -> None:

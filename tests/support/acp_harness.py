@@ -1,9 +1,4 @@
-"""What ACP tests speak through: a raw client on a spawned agent's real pipes, and a referee that
-holds every message against `acp.schema`.
-
-The agent is any command that speaks ACP on its stdio. Nothing here knows how the bridge works
-inside.
-"""
+"""A raw ACP client on an agent, and a referee that checks messages against `acp.schema`."""
 
 from __future__ import annotations
 
@@ -47,9 +42,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def check_value(kind: Any, value: Json) -> None:
-    """`value` is valid for this type of `acp.schema`, read strictly, and the type knows every
-    member of it: nothing is lost in reading.
-    """
+    """Check `value` strictly against a type of `acp.schema` that must know every member."""
     read = _adapter(kind).validate_json(json.dumps(value), strict=True)
     known = json.loads(_adapter(kind).dump_json(read, by_alias=True, exclude_unset=True))
     assert known == value, f"{kind} does not know all of {value}"
@@ -72,9 +65,7 @@ def check_params(method: str, params: Json) -> None:
 
 
 def check_client(said: Sequence[Json], heard: Sequence[Json]) -> None:
-    """What a client `said` to an agent is valid, and each request that it `heard` has one answer at
-    most.
-    """
+    """Check what a client `said`, with at most one answer to each request that it `heard`."""
     asked = {_id(each): each["method"] for each in heard if "method" in each and "id" in each}
     for message in said:
         assert message["jsonrpc"] == "2.0"
@@ -88,9 +79,7 @@ def check_client(said: Sequence[Json], heard: Sequence[Json]) -> None:
 
 
 def _check_form(schema: Json) -> None:
-    """What the SDK's types leave open and strict clients refuse (reference/acp.md 1.3): a sender
-    must include type and properties, and so on.
-    """
+    """What the SDK leaves open and strict clients refuse (reference/acp.md 1.3)."""
     assert schema["type"] == "object"
     assert set(schema.get("required", ())) <= set(schema["properties"])
     for part in schema["properties"].values():
@@ -132,9 +121,7 @@ class Wire(peer.Wire):
         return [params["update"] for params in told if params["update"]["sessionUpdate"] == kind]
 
     def check(self) -> None:
-        """The referee: each message of the agent is valid, each request is answered at most once,
-        ids are our own, updates have a session.
-        """
+        """Each message of the agent is valid, and each request is answered at most once."""
         asked: dict[Json, str] = {}
         ours: set[Json] = set()
         for who, message in self.lines:
@@ -181,11 +168,7 @@ def never(method: str, params: Json) -> None:
 
 
 class Client:
-    """One ACP client.
-
-    `handler(method, params)` answers the agent's requests: a result, `Failed`, or None for never;
-    may be async.
-    """
+    """`handler` answers requests with a result, `Failed`, or None for never; it may be async."""
 
     def __init__(
         self, process: anyio.abc.Process, handler: Handler, tasks: anyio.abc.TaskGroup
@@ -214,7 +197,6 @@ class Client:
         await self.send({"method": method, "params": params})
 
     async def begin(self, method: str, params: Json) -> int:
-        """Send a request and do not wait: its id."""
         self._serial += 1
         id = self._serial
         await self.send({"id": id, "method": method, "params": params})
@@ -225,19 +207,15 @@ class Client:
         return await self.until(lambda message: "method" not in message and message.get("id") == id)
 
     async def exchange(self, method: str, params: Json) -> Json:
-        """Ask, and return the whole response."""
         return await self.response(await self.begin(method, params))
 
     async def request(self, method: str, params: Json) -> Json:
-        """Ask, and return the result."""
         response = await self.exchange(method, params)
         assert "result" in response, response
         return response["result"]
 
     async def until(self, wanted: Callable[[Json], bool], *, after: int = 0) -> Json:
-        """The first message of the agent that is `wanted`, from line `after` of the wire on; waits
-        for it.
-        """
+        """Wait for the first message of the agent that is `wanted`, from line `after` on."""
         with anyio.fail_after(PATIENCE):
             while True:
                 for who, message in self.wire.lines[after:]:
@@ -274,7 +252,6 @@ class Client:
         return session
 
     async def start(self, session: str, words: str, *blocks: Json) -> int:
-        """Begin a prompt: the id of its request."""
         prompt = [{"type": "text", "text": words}, *blocks]
         return await self.begin("session/prompt", {"sessionId": session, "prompt": prompt})
 
@@ -330,7 +307,6 @@ class Client:
                 await self.send({"id": message["id"], "result": given})
 
     async def leave(self) -> int:
-        """Close the agent's stdin and wait: its exit code."""
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
         with anyio.fail_after(PATIENCE):
@@ -344,12 +320,7 @@ async def client(
     handler: Handler = never,
     env: Mapping[str, str | None] | None = None,
 ) -> AsyncIterator[Client]:
-    """A spawned agent (the bridge, if no other command is given) with a raw client on it; `env` is
-    added to the harness's, None takes away.
-
-    At the end the agent's stdin is closed, it must exit with 0, and the referee looks at all it
-    said.
-    """
+    """Run a raw client on an agent (the bridge by default); `env` adds, None takes away."""
     variables = {
         name: value for name, value in {**environment(), **(env or {})}.items() if value is not None
     }
@@ -382,14 +353,11 @@ CANCELLED: Json = {"outcome": {"outcome": "cancelled"}}
 
 
 def labels(permission: Json) -> list[str]:
-    """The names of the options of a permission request's params."""
     return [option["name"] for option in permission["options"]]
 
 
 def pressing(*buttons: str) -> Handler:
-    """Presses these buttons of permissions, one a step; "More …" is pressed on the way to one that
-    is not on the page.
-    """
+    """Press these buttons, one a step, with "More …" on the way to others."""
     left = list(buttons)
 
     def answer(method: str, params: Json) -> Json:
@@ -401,8 +369,6 @@ def pressing(*buttons: str) -> Handler:
 
 
 def accepting(**content: Json) -> Handler:
-    """Fills in every form with this."""
-
     def answer(method: str, params: Json) -> Json:
         assert method == "elicitation/create", method
         return {"action": "accept", "content": content}

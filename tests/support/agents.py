@@ -1,6 +1,4 @@
-"""Agents as models, for tests: one of each kind behind `AgentProtocol`, with a stand-in for its
-program that knows the same words whatever it speaks.
-"""
+"""Agents as models: one of each kind, with a stand-in for its program."""
 
 from __future__ import annotations
 
@@ -38,7 +36,6 @@ def with_image(words: str) -> list[AgentMessage]:
 
 
 def lives(process: int) -> bool:
-    """Whether it is there, and not a zombie that nobody has buried yet."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -58,9 +55,7 @@ def install(folder: Path, environment: pytest.MonkeyPatch) -> Path:
 
 
 def add_cli(programs: Path, name: str, says: Sequence[Json], keeps: str = "/dev/null") -> None:
-    """A command line of an agent in that folder, which always `says` the same lines, and keeps what
-    it was sent in a file.
-    """
+    """Add a command line that always `says` these lines, and writes down what it was sent."""
     lines = shlex.quote("\n".join(map(json.dumps, says)))
     program = programs / name
     program.write_text(f"#!/bin/sh\ncat >>{shlex.quote(keeps)}\nprintf '%s\\n' {lines}\n")

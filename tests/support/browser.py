@@ -53,19 +53,15 @@ class Browser(PageBrowser):
         self._stream.readline()
 
     def close(self) -> None:
-        """The tab is closed."""
         self._stream.close()
 
     def send(self, **filled: str) -> None:
-        """Fill the form in, and press a button: `action` says which."""
         self.post(guard=self._guard(), **{"action": "send", **filled})
 
     def post(self, **fields: str) -> None:
-        """Send these, whatever the form has."""
         self._post(list(fields.items()), multipart=False)
 
     def give(self, name: str, mime_type: str, content: bytes) -> None:
-        """Pick a file for the only field of the form, and send it."""
         file = File(content, mime_type, name)
         fields: FormFields = [("guard", self._guard()), ("action", "send"), ("field-0", file)]
         self._post(fields, multipart=True)
@@ -82,9 +78,7 @@ class Browser(PageBrowser):
 
 
 def type_on_the_page(words: str, key: str) -> None:
-    """Follow the link in what somebody was shown, and send `key` as the answer to its only
-    field.
-    """
+    """Follow the link in `words`, and send `key` as the answer."""
     found = LINK.search(words)
     assert found is not None, words
     browser = Browser()
@@ -154,7 +148,6 @@ class Display:
                 pass
 
     def press(self, x: int = 500, y: int = 500) -> None:
-        """Point there, and press the first button of the mouse."""
         with socket.socket(socket.AF_UNIX) as server:
             server.settimeout(PATIENCE)
             server.connect(f"/tmp/.X11-unix/X{self.name.removeprefix(':')}")
@@ -182,7 +175,6 @@ def _read(server: socket.socket, size: int) -> bytes:
 
 @contextmanager
 def display(size: str = "1000x800") -> Iterator[Display]:
-    """A display of that many pixels."""
     with tempfile.TemporaryDirectory() as folder:
         reading, writing = os.pipe()
         shown = ["-displayfd", str(writing), "-screen", "0", f"{size}x24", "-fbdir", folder]

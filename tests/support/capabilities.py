@@ -1,7 +1,4 @@
-"""docs/capabilities.md: the tables of `abp-bridge matrix`, what is beside questions, and the pairs.
-
-Printed by `python -m tests.docs.printed`. Nothing is routed by the tables that are only here.
-"""
+"""docs/capabilities.md, printed by `python -m tests.docs.printed`."""
 
 from __future__ import annotations
 
@@ -38,7 +35,6 @@ has it, and `fixtures/hosts/` holds conversations with hosts as they show themse
 
 
 def page() -> str:
-    """Return the whole page."""
     proofs = {
         key: str(Path(path).relative_to(ROOT))
         for key, path in read_proofs(str(ROOT / "fixtures")).items()

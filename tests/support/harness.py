@@ -1,8 +1,4 @@
-"""What tests speak through: a spawned bridge, `mcp.Client` over its real pipes, and a referee that
-holds every message against `mcp_types`.
-
-Nothing here knows how the bridge works inside.
-"""
+"""`mcp.Client` on a bridge, and a referee that checks messages against `mcp_types`."""
 
 from __future__ import annotations
 
@@ -40,10 +36,7 @@ ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a host gives its servers: little.
-
-    Tests run as root in containers, where Chromium has no sandbox.
-    """
+    """What a host gives its servers. As root, Chromium has no sandbox."""
     kept = {
         name: os.environ[name]
         for name in (
@@ -82,10 +75,7 @@ def run(
 
 
 async def leave(context: Any) -> None:
-    """Close a browser's context.
-
-    Chromium does not always come back from that; whoever made the browser ends it in any case.
-    """
+    """Close a browser's context. Chromium does not always answer."""
     with anyio.move_on_after(PATIENCE / 3):
         await context.close()
 
@@ -94,9 +84,7 @@ class Wire(peer.Wire):
     """The wire of one MCP connection."""
 
     def check(self) -> None:
-        """The referee: every message of the bridge is valid for the version that was negotiated, or
-        that the request it answers names.
-        """
+        """Each message of the bridge is valid for the version that is spoken."""
         version = "2025-11-25" if self.received("initialize") else MODERN
         asked: dict[Json, tuple[str, str]] = {}
         answered: set[Json] = set()
@@ -127,10 +115,7 @@ class Wire(peer.Wire):
 
 
 class Pipes:
-    """A transport for `mcp.Client`: spawns the bridge and records what really goes over its pipes.
-
-    `version` overrules what the client asks for.
-    """
+    """A transport for `mcp.Client` that records its wire; `version` overrules the client."""
 
     def __init__(
         self,
@@ -216,7 +201,6 @@ class Hosted:
         return await self.client.call_tool("abp_call", {"capability": capability, "params": params})
 
     async def ask(self, method: str, *, timeout: float | None = None, **params: Json) -> Json:
-        """Have the demo app ask one thing: the ABP response it got."""
         request = {"method": method, "params": params} | (
             {} if timeout is None else {"timeout": timeout}
         )
@@ -235,7 +219,6 @@ class Hosted:
 
 
 def text(result: types.CallToolResult) -> str:
-    """The first block of a tool's result."""
     block = result.content[0]
     assert isinstance(block, types.TextContent)
     return block.text
@@ -334,9 +317,7 @@ class RawHost(RpcPeer):
         return answer
 
     def begin_call(self, tool: str, **arguments: Json) -> int:
-        """Call a tool: the id of the call."""
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
     def text(self, id: int) -> str:
-        """All words of the result of a call."""
         return "\n".join(block.get("text", "") for block in self.response(id)["result"]["content"])

@@ -64,10 +64,7 @@ def first_values(encoded: str) -> dict[str, str]:
 
 @contextmanager
 def serving(answer: Callable[[Request], Reply], port: int = 0) -> Iterator[str]:
-    """A server that answers so at `port`, or any that is free, each request on a thread: its
-    address.
-    Who drops a connection is not missed.
-    """
+    """Serve on `port` or a free one, each request on a thread: the address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -40,9 +40,7 @@ json_values: JsonStrategy = _nested(scalars, any_text, 8)
 
 
 def garbled(words: Sequence[str], values: Sequence[Json]) -> JsonStrategy:
-    """JSON whose members have a protocol's names, and whose values are often such that they belong
-    elsewhere.
-    """
+    """JSON with a protocol's names, whose values often belong elsewhere."""
     return _nested(st.sampled_from(values) | scalars, st.sampled_from(words) | any_text, 6)
 
 

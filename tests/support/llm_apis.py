@@ -40,13 +40,11 @@ class Wire:
     last: bytes = b""
 
     def stream(self, texts: Sequence[str] = TEXTS, call: Json = None, why: str = "") -> bytes:
-        """An answer, as server-sent events."""
         events = self.events(texts, call, why or self.said[0])
         return b"".join(map(encode_event, events)) + self.last
 
 
 def encode_event(event: Json) -> bytes:
-    """One event of a stream."""
     named = f"event: {event['type']}\n" if "type" in event else ""
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     return f"{named}data: {data}\n\n".encode()
@@ -178,11 +176,7 @@ class Line(httpx2.AsyncByteStream, httpx2.AsyncBaseTransport):
 
 
 class Speaker(httpx2.AsyncBaseTransport):
-    """A server that says what it was told: it hangs after `hang`, and is gone after `die`.
-
-    Attributes:
-        lines: Its answers so far.
-    """
+    """A server that repeats what it was told; it hangs after `hang`, and breaks off at `die`."""
 
     def __init__(self, api: str) -> None:
         self.lines: list[Line] = []
@@ -222,7 +216,6 @@ def set_keys(environment: pytest.MonkeyPatch) -> None:
 def make_llm(
     api: str, transport: httpx2.AsyncBaseTransport | None = None, **more: Json
 ) -> LlmAgent:
-    """A model behind that API, whose requests go by `transport`."""
     speaks = "openai" if api == "address" else api
     for room in ("models", "providers"):  # the first time takes seconds, which are no turn's
         import_module(f"pydantic_ai.{room}.{speaks}")

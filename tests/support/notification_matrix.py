@@ -1,9 +1,4 @@
-"""What hosts see beside questions, as data: what stands with a question, what an app tells, and how
-a question ends without an answer.
-
-Nothing is routed by these tables: codecs do what they say. The docs are printed from them, and the
-tests have a recorded conversation for each cell.
-"""
+"""What hosts show beside questions, as data for the docs and for the tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Programs that come from npm or PyPI, their versions pinned (what they depend on is as new as they
-allow): one folder each under a cache folder outside the repository, filled when missing.
-"""
+"""Programs from npm or PyPI with pinned versions, each in a folder of the cache."""
 
 from __future__ import annotations
 
@@ -18,10 +16,7 @@ INSTALL_LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package, its version pinned (a bare name gets whatever the Node at hand likes), and its
-    program: below `node_modules`, or where it needs a `python` of this version and so is PyPI's,
-    among the programs of an environment of its own.
-    """
+    """A package and its program; with `python` it is from PyPI, else from npm."""
 
     name: str
     version: str
@@ -39,10 +34,7 @@ def read_packages(file: Path) -> dict[str, Package]:
 
 
 def program(package: Package, folder: Path) -> Path:
-    """The program of `package`, installed in `folder` if that has no such version.
-
-    Raises NotInstalled.
-    """
+    """The program of `package`, installed in `folder`. Raises NotInstalled."""
     found = folder / "node_modules" / package.program
     if package.python:
         found = folder / package.version / "bin" / package.program
@@ -55,9 +47,7 @@ def program(package: Package, folder: Path) -> Path:
 
 
 def find_python(version: str) -> str | None:
-    """A Python of this version, if there is one: pyenv's own, as what it has on the path may be
-    nothing but a pointer, or another.
-    """
+    """A Python of this version, preferably pyenv's own."""
     name = f"python{version}"
     kept = Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}")
     newest = max(kept, key=_release, default=None)
@@ -71,7 +61,6 @@ def _release(python: Path) -> list[int]:
 
 
 def _version(package: Package, folder: Path) -> str | None:
-    """Of what npm brought."""
     with suppress(OSError, ValueError, KeyError):
         found = folder / "node_modules" / package.name / "package.json"
         return str(json.loads(found.read_text())["version"])

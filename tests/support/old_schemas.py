@@ -1,6 +1,4 @@
-"""What the first two revisions of MCP allow: each revision's own schema (schemas/: as published,
-without its prose), read strictly: what it does not name is not allowed.
-"""
+"""The schemas of the first two revisions of MCP, read strictly."""
 
 from __future__ import annotations
 
@@ -28,7 +26,6 @@ RESULTS = {
 
 
 def closed(schema: Json) -> Json:
-    """`schema`, where an object that names its members has no others."""
     if isinstance(schema, list):
         return list(map(closed, schema))
     if not isinstance(schema, Mapping):

@@ -1,8 +1,4 @@
-"""The matrix by pairs: what becomes of each thing that an asking side can ask, in its own words, on
-each surface of an answering side.
-
-Nothing is routed by it. It is computed from the decoders and from the matrix that routes.
-"""
+"""The matrix by pairs, computed from the decoders and from the matrix that routes."""
 
 from __future__ import annotations
 
@@ -61,7 +57,6 @@ def _from_page(*controls: JsonObject) -> Question:
 
 
 def make_page_form(*controls: JsonObject) -> JsonObject:
-    """A form that waits, as a page is read."""
     return {"active": True, "controls": list(controls), "submit": {"text": "Send"}}
 
 

@@ -1,8 +1,4 @@
-"""JSON-RPC on the pipes of a program, one message a line, for tests that do one thing after
-another.
-
-It knows no protocol: what the messages mean is its users'.
-"""
+"""JSON-RPC on the pipes of a program, one message a line."""
 
 from __future__ import annotations
 
@@ -29,9 +25,7 @@ PATIENCE: float = in_process.PATIENCE  # seconds until what is waited for will n
 
 @dataclass
 class Wire:
-    """Every message of one connection as it stood on the wire: (who wrote it, the "bridge" or the
-    "host", the message).
-    """
+    """Each message of a connection as ("bridge" or "host", the message)."""
 
     lines: list[tuple[str, Json]] = field(default_factory=list)
 
@@ -50,11 +44,7 @@ class Wire:
 
 
 class RpcPeer:
-    """The other end of a program's pipes.
-
-    Nothing is read until somebody waits for it, and nobody waits longer than `patience`, in
-    seconds. What passed is written to the file `log`, and the program's stderr beside it.
-    """
+    """The other end of a program's pipes. `log` gets what passed; stderr is beside it."""
 
     stamp: ClassVar[Mapping[str, Json]] = {"jsonrpc": "2.0"}
     patience = PATIENCE
@@ -113,7 +103,6 @@ class RpcPeer:
         self._send({**more, "method": method, **body})
 
     def reply(self, id: Json, result: Json) -> None:
-        """Answer a request of the program's."""
         self._send({"id": id, "result": result})
 
     def begin(self, method: str, params: Json = None) -> int:
@@ -131,7 +120,6 @@ class RpcPeer:
         return self.response(self.begin(method, params))
 
     def result(self, method: str, params: Json = None) -> Json:
-        """Ask, and return the result."""
         response = self.request(method, params)
         assert "result" in response, response
         return response["result"]
@@ -166,7 +154,6 @@ class RpcPeer:
         return self.until(lambda message: message.get("method") == method)["params"]
 
     def end(self) -> int:
-        """Close its stdin and wait: the exit code."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         code: int = self.process.wait(self.patience)

@@ -24,9 +24,7 @@ class Programs:
         self._gate = folder / "gate"
 
     def add(self, name: str, code: int = 0, *, hangs: bool = False) -> str:
-        """A program that notes its environment and arguments and does no more, or `hangs` until it
-        is released. Returns its path.
-        """
+        """Add a program that notes how it was run, or `hangs` until it is released: its path."""
         file = self.folder / name
         noted = f'printf "%s\\n" "{name} $DISPLAY $TERM" "$@" "" >> {self._log}'
         if hangs:
@@ -38,13 +36,11 @@ class Programs:
         return str(file)
 
     def release(self) -> None:
-        """Let those go on that hang by now."""
         with contextlib.suppress(OSError):  # none does
             os.close(os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK))
 
     @property
     def hanging(self) -> bool:
-        """Whether the last one that hangs still does."""
         return Path(f"/proc/{(self.folder / 'pid').read_text().strip()}").exists()
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -73,11 +69,9 @@ class Desktop:
         self.env = {"BROWSER": str(program)}
 
     def address(self) -> str:
-        """Where the browser was opened, as soon as it is."""
         return self._opened.read_text().strip()
 
     def visit(self) -> Browser:
-        """The person's browser, at the question that opened it."""
         browser = Browser()
         browser.open(self.address())
         return browser

@@ -1,6 +1,4 @@
-"""Random questions with random answers that fit them, and a host that shows a form and sends back
-what a person meant.
-"""
+"""Strategies for questions with answers that fit them."""
 
 from __future__ import annotations
 
@@ -26,10 +24,7 @@ names = st.sampled_from(_TABLE["names"]) | words
 
 @dataclass(frozen=True)
 class Asked:
-    """A field as an app asks for it, and an answer that fits.
-
-    `meant` is missing where an optional field is left empty.
-    """
+    """A field, and an answer that fits it."""
 
     schema: Mapping[str, Json]
     meant: Json
@@ -83,7 +78,6 @@ option_titles = st.sampled_from(_TABLE["option_titles"]) | words
 
 @st.composite
 def _options(draw: st.DrawFn) -> tuple[dict[str, Json], list[Json]]:
-    """A schema that lists options, and what they are."""
     values: list[Json] = []
     for value in draw(st.lists(option_values, min_size=1, max_size=5)):
         if not any(json_equal(value, each) for each in values):

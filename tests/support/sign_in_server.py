@@ -1,8 +1,4 @@
-"""A server over HTTP that wants a sign-in: its own authorization server, on the same port. A
-refresh token can be used once.
-
-Who opens its address to sign in is signed in at once, or refused.
-"""
+"""An HTTP server with its own authorization server. A refresh token can be used once."""
 
 from __future__ import annotations
 
@@ -66,11 +62,9 @@ class SignInServer:
 
     @property
     def token(self) -> str:
-        """The only one that it takes now."""
         return f"tok-{len(self.granted)}-secret"
 
     def revoke(self) -> None:
-        """Stop taking the token that it has given."""
         self.granted.append("revoked")
 
     def answer(self, request: Request) -> Reply:

@@ -1,6 +1,4 @@
-"""Terminals as a user has them: a pseudo-terminal (`Tty`), a program on one (`Screen`), and a pane
-of tmux, which draws (`Pane`). All wait with a bound.
-"""
+"""A pseudo-terminal (`Tty`), a program on one (`Screen`), and a pane of tmux (`Pane`)."""
 
 from __future__ import annotations
 
@@ -56,18 +54,15 @@ class Tty(Terminal):
         return shown
 
     def now(self) -> str:
-        """What is shown and was not read yet."""
         shown = b""
         while select.select([self.fd], [], [], 0)[0]:
             shown += os.read(self.fd, 65_536)
         return _text(shown)
 
     def type(self, line: str) -> None:
-        """A line of keys, and Enter."""
         self.type_keys(f"{line}{ENTER}", PATIENCE)
 
     def code(self) -> str:
-        """The next code of a page."""
         shown = self.until(r"code [A-Z]{4}-[A-Z]{4}\s")
         return shown.rpartition("code ")[2].split()[0]
 
@@ -86,9 +81,7 @@ class Watched(Terminal):
         return _text(self.raw)
 
     def until(self, words: str) -> str:
-        """Wait until `words` are shown, after what was waited for before; returns what was shown in
-        between.
-        """
+        """Wait until `words` are shown: what was shown in between."""
         deadline = time.monotonic() + PATIENCE
         while (at := self.shown.find(words, self._seen)) < 0:
             assert self._more(deadline), (
@@ -102,7 +95,6 @@ class Watched(Terminal):
             self.type_keys(key, PATIENCE)
 
     def hang_up(self) -> None:
-        """The window is closed."""
         super().hang_up()
         self.fd = self.device = -1
 
@@ -163,10 +155,7 @@ class Screen(Watched):
 
 
 class Pane:
-    """A pane in which `command` runs.
-
-    Keys are tmux's names (`Enter`, `Down`, `C-c`), anything else is typed as it is.
-    """
+    """A pane in which `command` runs. Keys are named as tmux names them, or typed as they are."""
 
     def __init__(
         self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100, rows: int = 40
@@ -188,7 +177,6 @@ class Pane:
         self.close()
 
     def close(self) -> None:
-        """The window is closed."""
         subprocess.run(
             [_program(), "-L", self._socket, "kill-server"],
             env=self._env,
@@ -212,9 +200,7 @@ class Pane:
         return self._tmux("capture-pane", "-p", "-J", "-S", "-")
 
     def until(self, words: str, below: str = "") -> str:
-        """Wait until `words` stand in the window, below what it says last of `below`; returns all
-        of it.
-        """
+        """Wait until `words` are in the window below the last `below`: all of it."""
         deadline = time.monotonic() + PATIENCE
         while not _stands(words, below, shown := self.shown):
             assert time.monotonic() < deadline, f"never shown: {words!r}; this was:\n{shown}"

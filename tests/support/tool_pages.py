@@ -1,7 +1,4 @@
-"""A page with WebMCP tools as an app, in a browser that tests share, and whoever listens to it.
-
-For tests of what the app does; what a person sees of it is in tests with a whole bridge.
-"""
+"""A page with WebMCP tools as an app, in a shared browser, and a session that listens."""
 
 from __future__ import annotations
 
@@ -38,8 +35,6 @@ def accepted(**content: Json) -> Answer:
 
 
 def as_shown(**changes: Json) -> Said:
-    """A person who accepts what stands there, but for some fields."""
-
     def answer(question: Question) -> Answer:
         shown = {each.name: each.default for each in question.fields if each.default is not MISSING}
         names = {each.name for each in question.fields}
@@ -117,7 +112,6 @@ class Running:
         assert (await self.call("work", what=what, given=given)).data == "done"
 
     async def offers(self, name: str) -> None:
-        """Wait until it does."""
         await self.lists(lambda listed: name in {each.name for each in listed})
 
     async def lists(self, wanted: Callable[[CapabilityList], object]) -> CapabilityList:

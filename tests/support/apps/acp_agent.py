@@ -62,7 +62,6 @@ class Tools(RpcPeer):
         return {"text": result["content"][0]["text"], "told": heard}
 
     def leave(self, called: Json) -> None:
-        """A call whose result nobody waits for."""
         self.begin("tools/call", called)
 
 
@@ -92,7 +91,6 @@ class Agent:
         return id, future
 
     def request(self, method: str, params: Json) -> Json:
-        """The whole response."""
         return self.ask(method, params)[1].result(PATIENCE)
 
     def run(self) -> None:

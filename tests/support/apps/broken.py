@@ -90,8 +90,6 @@ class Fault:
 
 
 class Between:
-    """A program between the bridge and its app, which has the fault `name`."""
-
     def __init__(self, name: str, command: list[str]) -> None:
         self._name = name
         self._command = command
@@ -166,7 +164,6 @@ class Between:
 
 
 def stood_between(fault: str, word: str, folder: str) -> str:
-    """The app's argument with a program in between that is called as the app is."""
     kind, _, command = word.partition(":")
     if kind != "stdio" or fault not in TOWARDS_THE_APP:
         return word

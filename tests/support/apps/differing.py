@@ -26,7 +26,6 @@ OFF = {"image": False, "audio": False, "embeddedContext": False}
 
 
 def part(message: Json, *names: str) -> Json:
-    """What stands in a message at a place; an empty object where nothing does."""
     for name in names:
         message = message.get(name) if isinstance(message, dict) else None
     return message if isinstance(message, dict) else {}
@@ -52,7 +51,6 @@ def objects(value: Json) -> Iterator[Json]:
 
 
 def asked(message: Json) -> Iterator[Json]:
-    """The parameters of each elicitation in a message."""
     requests = [message, *part(message, "result", "inputRequests").values()]
     return (each["params"] for each in requests if each.get("method") == "elicitation/create")
 
@@ -128,7 +126,6 @@ def write_defaults(message: Json) -> None:
 
 
 def reverse(value: Json) -> Json:
-    """The members of each object in another order, in their place."""
     for each in value.values() if isinstance(value, dict) else value:
         if isinstance(each, dict | list):
             reverse(each)
@@ -240,7 +237,6 @@ CHANGES: dict[str, tuple[Edit, Edit]] = {
 
 
 def edited(line: bytes, edit: Edit) -> bytes:
-    """A line, with its message edited if it is one."""
     try:
         message = json.loads(line)
         edit(message)

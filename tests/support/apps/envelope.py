@@ -1,6 +1,4 @@
-"""An ABP app on a pipe that speaks the envelope, without timestamps: asks one thing, tells one
-thing, and returns the answer it got.
-"""
+"""An ABP app that speaks the envelope: asks once, notifies once, and returns the answer."""
 
 from __future__ import annotations
 

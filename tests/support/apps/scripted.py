@@ -66,7 +66,6 @@ class App:
                     self.send({"id": message["id"], "result": result}, *early)
 
     def result(self, method: str, params: Json) -> Json:
-        """The answer to a request that is no call."""
         listed = self.script["capabilities"]
         match method:
             case "initialize":
@@ -142,7 +141,6 @@ class App:
         self.send({"method": "notifications/capabilities/list_changed", "params": change})
 
     async def exchange(self, requests: list[Json]) -> list[Json]:
-        """The answers to several requests, which arrive together."""
         asked = [{"id": f"q{next(self.ids)}", **request} for request in requests]
         waiting = [asyncio.get_running_loop().create_future() for _ in asked]
         self.answers |= {each["id"]: one for each, one in zip(asked, waiting, strict=True)}
@@ -156,7 +154,6 @@ class App:
 
 
 def answered(answer: Json) -> Json:
-    """The data of an answer. Raises CallError."""
     if not answer["success"]:
         raise CallError({"error": answer["error"]})
     return answer["data"]

@@ -90,7 +90,6 @@ class Members:
         return Reply(_APP.encode(), "text/html")
 
     def _await_cookie(self) -> None:
-        """Look at the browser's cookies until ours is among them."""
         until = time.monotonic() + WRITTEN
         while not any(_COOKIE.encode() in each.read_bytes() for each in self._cookies()):
             if time.monotonic() > until:

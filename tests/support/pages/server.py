@@ -1,8 +1,4 @@
-"""The web that the browser tests live in: this folder on a port of this machine, and addresses that
-misbehave.
-
-`127.0.0.1` and `localhost` are two origins of the same server, and two sites to a browser.
-"""
+"""The web of the browser tests: this folder, and addresses that misbehave."""
 
 from __future__ import annotations
 
@@ -24,9 +20,7 @@ POLICY = "default-src 'self'; frame-src *; require-trusted-types-for 'script'"
 
 
 class Web:
-    """A running server. `requests` are the paths that were asked for, `left` those whose asker went
-    before they had come; `happened` is what a test has its pages know when they ask for it.
-    """
+    """A running server: the `requests`, those that `left` early, and what has `happened`."""
 
     def __init__(self, here: str) -> None:
         self.here = here
@@ -64,9 +58,7 @@ def _answer(request: Request) -> Reply:
 
 
 def _file(request: Request) -> Reply:
-    """A file as its address says: its `body` or `size`, `type`, `status`, its `name` where it is to
-    be saved, whether it is `endless`, and the headers that who asks must have sent.
-    """
+    """A file as its address says."""
     asked = request.query
     for header in ("cookie", "authorization"):
         if asked.get(header, request.headers.get(header)) != request.headers.get(header):
