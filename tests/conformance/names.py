@@ -36,61 +36,35 @@ class Names:
         self._questions: dict[str, str] = {}  # by requestState
 
     def inward(self, message: Message) -> Message:
+        """A message of the suite, as the bridge expects it."""
         params = message.get("params")
-        if not isinstance(params, Mapping):
+        if not isinstance(params, dict):
             return message
         params = {**params, **_renamed(params, "uri", RESOURCES)}
         if message.get("method") == "tools/call":
-            params |= {
-                **self._answers(params, QUESTIONS.get(_tool(message))),
-                **_renamed(params, "name", TOOLS),
-            }
+            ours, answers = QUESTIONS.get(_tool(message)), params.get("inputResponses")
+            theirs = self._questions.get(str(params.get("requestState")))
+            if theirs and isinstance(answers, dict):
+                renamed = {theirs if key == ours else key: each for key, each in answers.items()}
+                params["inputResponses"] = renamed
+            params |= _renamed(params, "name", TOOLS)
         return {**message, "params": params}
-
-    def _answers(self, params: Mapping[str, Json], ours: str | None) -> dict[str, Json]:
-        state, responses = params.get("requestState"), params.get("inputResponses")
-        if (
-            ours is None
-            or not isinstance(state, str)
-            or state not in self._questions
-            or not isinstance(responses, Mapping)
-        ):
-            return {}
-        return {
-            "inputResponses": {
-                self._questions[state] if key == ours else key: value
-                for key, value in responses.items()
-            }
-        }
 
     def outward(self, message: Message, request: Message | None = None) -> Message:
         """A message of the bridge, as the suite expects it; `request` is what it answers."""
-        if isinstance(params := message.get("params"), Mapping):
+        if isinstance(params := message.get("params"), dict):
             return {**message, "params": {**params, **_renamed(params, "uri", _RESOURCES_BACK)}}
-        if not isinstance(result := message.get("result"), Mapping):
+        if not isinstance(result := message.get("result"), dict):
             return message
-        listed = {
-            word: [{**each, **_renamed(each, key, table)} for each in result[word]]
-            for word, key, table in _LISTS
-            if word in result
-        }
-        return {**message, "result": {**result, **listed, **self._asked(result, request)}}
-
-    def _asked(self, result: Mapping[str, Json], request: Message | None) -> dict[str, Json]:
-        ours, asked, state = (
-            QUESTIONS.get(_tool(request)),
-            result.get("inputRequests"),
-            result.get("requestState"),
-        )
-        if (
-            ours is None
-            or not isinstance(asked, Mapping)
-            or len(asked) != 1
-            or not isinstance(state, str)
-        ):
-            return {}
-        ((self._questions[state], question),) = asked.items()
-        return {"inputRequests": {ours: question}}
+        result = dict(result)
+        for word, key, table in _LISTS:
+            if word in result:
+                result[word] = [{**each, **_renamed(each, key, table)} for each in result[word]]
+        ours, asked = QUESTIONS.get(_tool(request or {})), result.get("inputRequests") or {}
+        if ours is not None and len(asked) == 1:
+            ((self._questions[str(result.get("requestState"))], question),) = asked.items()
+            result["inputRequests"] = {ours: question}
+        return {**message, "result": result}
 
 
 _LISTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
@@ -100,12 +74,11 @@ _LISTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 )
 
 
-def _renamed(part: Mapping[str, Json], key: str, table: Mapping[str, str]) -> dict[str, Json]:
+def _renamed(part: Message, key: str, table: Mapping[str, str]) -> Message:
     name = part.get(key)
     return {key: table[name]} if isinstance(name, str) and name in table else {}
 
 
-def _tool(request: Message | None) -> str:
-    params = None if request is None else request.get("params")
-    name = params.get("name") if isinstance(params, Mapping) else None
-    return name if isinstance(name, str) else ""
+def _tool(request: Message) -> str:
+    params = request.get("params")
+    return str(params.get("name")) if isinstance(params, dict) else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import secrets
 import shutil
@@ -37,6 +36,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from support import npm
+from support.harness import environment
 from support.npm import Package
 from support.peer import read_lines
 from support.puppets import scripted
@@ -59,6 +59,7 @@ COMMANDS = {
 }
 # What the proxy says where nobody can be asked, and it was started all the same.
 ANNOUNCED = r"the bridge said on stderr: abp-bridge: nobody can be asked \(.*\): each .* 'cancel'"
+pytestmark = [pytest.mark.process, pytest.mark.network]
 REVISIONS = ["2025-11-25", "2026-07-28"]
 LIMIT = 900.0  # seconds for one revision
 
@@ -126,7 +127,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return anyio.run(_run, command, revision, only, folder)
 
 
-def test_what_must_pass_passes(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_required_scenarios_pass(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print("\n", ", ".join(f"{number} {verdict}" for verdict, number in run.verdicts().items()))
     assert run.checks, "the suite looked at nothing"
@@ -137,29 +138,24 @@ def test_what_must_pass_passes(run: Run, capsys: pytest.CaptureFixture[str]) -> 
     ] == []
 
 
-def test_what_is_expected_to_fail_does_not_pass(run: Run) -> None:
+def test_expected_failures_still_fail(run: Run) -> None:
     wrong = {check.name for check in run.checks if check.failed}
     passed = {check.name for check in run.checks if check.verdict == "SUCCESS"} - wrong
     assert not passed & set(run.reasons), "take it out of what is expected"
 
 
-def test_a_bridge_does_nothing_that_it_must_not_do(run: Run) -> None:
+def test_bridges_keep_the_rules(run: Run) -> None:
     assert run.complaints == []
 
 
-def test_the_suite_itself_says_that_all_is_well(run: Run) -> None:
+def test_suite_is_content(run: Run) -> None:
     assert run.content
 
 
 async def _run(name: str, revision: str, only: Sequence[str], folder: Path) -> Run:
     program = npm.program(SUITE, CACHE / "suite")
-    kept = {
-        name: os.environ[name]
-        for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
-        if name in os.environ
-    }
-    kept["ABP_PERSON_FLOOR"] = "0"  # the suite is its own person, and a fast one
-    adapter = Adapter(COMMANDS[name], kept, folder, by_client=name != "bridge")
+    env = environment()
+    adapter = Adapter(COMMANDS[name], env, folder, by_client=name != "bridge")
     more = PROXIED.partition(f"{name}:\n")[2].partition("\nmodern:")[0]
     run = Run(f"{EXPECTED}\n{more}\n", required=_required(program, revision))
     async with adapter.served() as url:
@@ -227,13 +223,8 @@ def _node() -> str:
 
 # --- stdio bridges over HTTP ----------------------------------------------------------------------
 #
-# The HTTP face of stdio bridges: MCP's Streamable HTTP, as the conformance suite speaks it, onto
-# pipes.
-#
-# Legacy clients (up to 2025-11-25) get a bridge of their own each, which is their session. Modern
-# ones (2026-07-28) have no sessions and share one; or those that can do the same do. What HTTP
-# adds to MCP is done here: sessions, streams, headers and status codes. What a message says is the
-# bridge's; only names are mapped.
+# Streamable HTTP onto pipes: sessions, streams, headers and status codes. A legacy client has a
+# bridge, which is its session. Modern clients share one, or those with the same capabilities do.
 
 PATIENCE = 30.0  # seconds for the bridge to say anything at all about a request
 MODERN = "2026-07-28"
@@ -259,23 +250,13 @@ class Bridge:
     async def prepare(self, **about: Json) -> None:
         """Connect the app and publish what the suite reads as resources."""
         for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": "prepare"})):
-            answer = await self.answer(
-                "tools/call", {"name": name, "arguments": arguments, "_meta": about}
-            )
+            params = {"name": name, "arguments": arguments, "_meta": about}
+            request = {"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}
+            exchange = self.pipe.ask(request)
+            while "method" in (answer := await _next(exchange.messages)):
+                pass
             if answer.get("result", {}).get("isError") is not False:
-                raise Refusal(
-                    502,
-                    INTERNAL_ERROR,
-                    f"the bridge is not ready, {name} gave {json.dumps(answer)}",
-                )
-
-    async def answer(self, method: str, params: Json) -> Json:
-        exchange = self.pipe.ask(
-            {"jsonrpc": "2.0", "id": f"adapter {method}", "method": method, "params": params}
-        )
-        while "method" in (message := await _next(exchange.messages)):
-            pass
-        return message
+                raise Refusal(502, INTERNAL_ERROR, f"{name} gave {json.dumps(answer)}")
 
 
 class Server(uvicorn.Server):
@@ -558,12 +539,8 @@ def _error(id: Json, problem: Refusal) -> Response:
 
 # --- one bridge on its pipes ----------------------------------------------------------------------
 #
-# One bridge on its stdin and stdout, shared by any number of HTTP exchanges: what belongs to whom.
-#
-# Every request gets an id and a progress token of the pipe's own on the way in, as two clients may
-# choose the same ones; on the way out their own come back. What the bridge says without naming a
-# request goes to the youngest call in flight, as HTTP wants it, or to whoever listens for the
-# rest.
+# Several HTTP exchanges share a bridge. Each request gets an id and a progress token of the pipe,
+# as clients may choose the same ones. A message without a request goes to the youngest call.
 
 Message = dict[str, Json]
 Messages = asyncio.Queue[Message | None]
@@ -662,10 +639,12 @@ class Pipe:
     def _take(self, message: Message) -> None:
         id = message.get("id")
         if "method" in message:
-            self._deliver(*self._addressed(message))
+            messages, message = self._addressed(message)
+            if messages is not None:
+                messages.put_nowait(message)
         elif (exchange := self._exchanges.pop(id, None)) is not None:
-            response = {**_restored(message, exchange), "id": exchange.request["id"]}
-            self._deliver(exchange.messages, response)
+            restored = {**_restored(message, exchange), "id": exchange.request["id"]}
+            exchange.messages.put_nowait(restored)
             exchange.messages.put_nowait(None)
         elif id not in self._cancelled:
             self._complain("answered what nobody asks, or twice", message)
@@ -685,10 +664,6 @@ class Pipe:
             if exchange.request["method"] == wanted:
                 return exchange.messages, message
         return self.rest, message
-
-    def _deliver(self, messages: Messages | None, message: Message) -> None:
-        if messages is not None:
-            messages.put_nowait(message)
 
     def _complain(self, problem: str, message: Json) -> None:
         self.complaints.append(f"{problem}: {str(message)[:200]}")

@@ -40,17 +40,16 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call.
+    """A call, or a page that cannot be connected.
 
     Attributes:
-        call: The capability; empty where it cannot be connected, and `result` is why.
-        given: Its parameters; `$NAME` stands for what an earlier call kept, or was served.
-        asks: Words of each question, and how it is answered: `accept` with what is shown and these
-            changes, or `decline`.
-        result: Words of the result.
-        keep: What is kept of the result: names, and the members that they come from.
-        again: Whether it is called until the result has those words.
-        page: The page that it is on, where that is not the demo's first.
+        call: The capability; empty where `result` says why none can be connected.
+        given: Its parameters; `$NAME` is what an earlier call kept.
+        asks: Words of each question, and `accept` with changes or `decline`.
+        result: A pattern of the result.
+        keep: Names, and the members of the result that they stand for.
+        again: Call again until the result matches.
+        page: The page below the demo's folder.
     """
 
     call: str
@@ -60,24 +59,6 @@ class Step:
     keep: Json = field(default_factory=dict)
     again: bool = False
     page: str = ""
-
-
-@dataclass(slots=True)
-class Row:
-    """A line of the table that is printed."""
-
-    demo: str
-    way: str
-    tools: list[str]
-    call: str = ""
-    asked: list[str] = field(default_factory=list)
-    answered: list[str] = field(default_factory=list)
-    result: str = ""
-
-    @property
-    def cells(self) -> list[str]:
-        asked, answered = ("; ".join(each) or "-" for each in (self.asked, self.answered))
-        return [self.demo, self.way, self.call, asked, answered, self.result]
 
 
 def find_demos(folder: Path) -> list[Demo]:
@@ -148,21 +129,3 @@ def trusting_chromium(folder: Path) -> Path:
     program.write_text(f'#!/bin/sh\nexec {found} --ignore-certificate-errors "$@"\n')
     program.chmod(0o700)
     return program
-
-
-def table(rows: Sequence[Row], skipped: Sequence[Demo], width: int = 44) -> Iterator[str]:
-    head = ["demo", "host, window", "call", "question shown", "answer", "result"]
-    lines = [head, *(each.cells for each in rows)]
-    lines = [[_short(cell, width) for cell in line] for line in lines]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(map(str.ljust, line, widths)).rstrip()
-    for name, tools in {each.demo: each.tools for each in rows}.items():
-        yield f"{name} offers {len(tools)}: {', '.join(tools)}"
-    for each in skipped:
-        yield f"not run: {each.name}: {each.reason}"
-
-
-def _short(text: str, width: int) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= width else f"{plain[: width - 3]}..."

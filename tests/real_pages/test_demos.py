@@ -14,13 +14,12 @@ import mcp_types as types
 import pytest
 from support.harness import MODERN, Hosted, hosted, text
 
-from .demos import HERE, Demo, Row, Step, served, trusting_chromium
+from .demos import HERE, Demo, Step, served, trusting_chromium
 
 Json = Any
 
 pytestmark = pytest.mark.anyio
 
-BROWSERS_OWN = "abp_render_to_pdf"  # which every page brings
 GLANCE = 0.2  # seconds between two calls of what has no end that it tells
 TRIES = 100
 LOOK = Step("")  # at what a demo offers for which no call is known
@@ -33,26 +32,22 @@ class Person:
 
     def __init__(self) -> None:
         self.expected: list[Json] = []
-        self.row = Row("", "", [])
 
     def answer(self, asked: types.ElicitRequestFormParams) -> types.ElicitResult:
-        self.row.asked.append(asked.message)
         assert self.expected, f"asked: {asked.message}"
         wanted = self.expected.pop(0)
         assert wanted["words"] in asked.message, asked.message
         if "decline" in wanted:
-            self.row.answered.append("no")
             return types.ElicitResult(action="decline")
         named = asked.requested_schema["properties"]
         shown = {name: part["default"] for name, part in named.items() if "default" in part}
         given = {**shown, **wanted["accept"]}
-        self.row.answered.append(json.dumps(given, ensure_ascii=False))
         return types.ElicitResult(action="accept", content=given)
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_demo_does_what_it_offers(
-    demo: Demo, way: str, rows: list[Row], screen: str, tmp_path: Path
+    demo: Demo, way: str, screen: str, tmp_path: Path
 ) -> None:
     version, window = WAYS[way]
     options = ["--headful"] if window else []
@@ -74,31 +69,18 @@ async def test_a_demo_does_what_it_offers(
                 env=env,
                 shared=True,
             ) as host:
-                tools, refused = await connect(host)
+                connected = await host.client.call_tool("abp_connect", {})
+                refused = text(connected) if connected.is_error else ""
                 kept = {"page": f"{site}/article.html"}
                 for step in steps:
-                    person.row = Row(demo.name, way, tools, result=refused)
-                    rows.append(person.row)
                     if step.call:
                         kept |= await take(host, step, person, kept)
                     else:
-                        person.row.call = "(none is known)"
                         assert re.fullmatch(step.result, refused), refused
-
-
-async def connect(host: Hosted) -> tuple[list[str], str]:
-    """Connect the app: the tools that it brings, or why it cannot be connected."""
-    before = {each.name for each in (await host.client.list_tools()).tools} | {BROWSERS_OWN}
-    connected = await host.client.call_tool("abp_connect", {})
-    if connected.is_error:
-        return [], text(connected)
-    after = [each.name for each in (await host.client.list_tools()).tools]
-    return [each.removeprefix("abp_") for each in after if each not in before], ""
 
 
 async def take(host: Hosted, step: Step, person: Person, kept: dict[str, str]) -> dict[str, str]:
     given = fill_in(step.given, kept)
-    person.row.call = f"{step.call} {json.dumps(given, ensure_ascii=False)}"
     person.expected = list(step.asks)
     for _ in range(TRIES if step.again else 1):
         result = await host.call(step.call, **given)
@@ -106,7 +88,6 @@ async def take(host: Hosted, step: Step, person: Person, kept: dict[str, str]) -
         if re.search(step.result, words):
             break
         await anyio.sleep(GLANCE)
-    person.row.result = words
     assert re.search(step.result, words), words
     assert person.expected == [], "not all was asked"
     return {name: str(find(json.loads(words), path)) for name, path in step.keep.items()}
