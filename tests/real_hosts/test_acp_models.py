@@ -147,7 +147,7 @@ async def test_turns_of_one_session(name: str, stage: Stage) -> None:
     assert not (stage.work / "made.txt").exists()
 
 
-async def test_a_turn_that_is_stopped(name: str, stage: Stage, model: SlowModel) -> None:
+async def test_stopped_turn_leaves_nothing(name: str, stage: Stage, model: SlowModel) -> None:
     agent = begin(name, stage)
     session = await agent.start(StartOptions())
 
@@ -163,14 +163,14 @@ async def test_a_turn_that_is_stopped(name: str, stage: Stage, model: SlowModel)
     stage.check_nothing_is_left()
 
 
-async def test_a_session_that_is_not_there(name: str, stage: Stage) -> None:
+async def test_unknown_session_is_an_error(name: str, stage: Stage) -> None:
     with pytest.raises(AgentError) as problem:
         await begin(name, stage).resume(LOST, user("Hello."), timeout_ms=LIMIT)
     assert problem.value.code == "SESSION_UNKNOWN"
 
 
 @pytest.mark.parametrize("name", ["codex", "goose"])
-async def test_an_error_that_is_told_as_an_answer_is_none(
+async def test_error_told_as_an_answer_is_an_error(
     name: str, stage: Stage, model: SlowModel
 ) -> None:
     model.fails = True
@@ -184,9 +184,7 @@ async def test_an_error_that_is_told_as_an_answer_is_none(
 CUT = {"claude": "FAILED", "codex": "FAILED", "goose": "TRUNCATED"}
 
 
-async def test_an_answer_that_its_model_cut_off_is_none_where_that_is_said(
-    name: str, stage: Stage, model: SlowModel
-) -> None:
+async def test_answer_cut_by_the_model(name: str, stage: Stage, model: SlowModel) -> None:
     model.is_limited = True
     agent = begin(name, stage)
     session = await agent.start(StartOptions())
@@ -200,7 +198,7 @@ async def test_an_answer_that_its_model_cut_off_is_none_where_that_is_said(
 
 
 @pytest.mark.parametrize("name", ["opencode"])
-async def test_one_that_uses_a_tool_without_asking_has_no_answer(
+async def test_agent_that_uses_a_tool_without_asking_has_no_answer(
     name: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENCODE_PERMISSION")

@@ -17,7 +17,7 @@ import pytest
 from support.acp_harness import check_client
 from support.harness import Hosted, accept, hosted, refuse, text
 
-from .hosts import calling, claude_home, codex_home, goose_home, installed
+from .hosts import COLOUR, calling, claude_home, codex_home, goose_home, installed
 from .model import Model
 from .stage import PATIENCE, RECORDER, Record, Stage, recorded
 
@@ -26,9 +26,6 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 MADE = "touch made.txt"
-SHELL = calling("shell", command=MADE)
-BASH = calling("Bash", command=MADE, description="It makes.")
-EXEC = calling("exec_command", cmd=MADE)
 # agent -> its arguments, its home, what has it run a command, whether it asks before that
 AGENTS: dict[str, tuple[list[str], Callable[[Stage], dict[str, str]], str, bool]] = {
     "goose": (
@@ -37,8 +34,8 @@ AGENTS: dict[str, tuple[list[str], Callable[[Stage], dict[str, str]], str, bool]
         calling("shell", command=MADE),
         True,
     ),
-    "claude": ([], claude_home, BASH, True),
-    "codexacp": ([], codex_home, EXEC, False),
+    "claude": ([], claude_home, calling("Bash", command=MADE, description="It makes."), True),
+    "codexacp": ([], codex_home, calling("exec_command", cmd=MADE), False),
 }
 ASKING = [name for name, row in AGENTS.items() if row[3]]
 
@@ -81,7 +78,7 @@ def choosing(kind: str, shown: list[Json]) -> Callable[[Any], types.ElicitResult
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_an_agent_is_prompted(agent: str, model: Model, tmp_path: Path) -> None:
+async def test_agent_is_prompted(agent: str, model: Model, tmp_path: Path) -> None:
     async with prompted(agent, model, tmp_path, choosing("allow", [])) as (host, _):
         result = await host.call("agent.prompt", prompt="Say hello.")
         data = json.loads(text(result))
@@ -94,7 +91,7 @@ async def test_an_agent_is_prompted(agent: str, model: Model, tmp_path: Path) ->
 
 @pytest.mark.parametrize("agent", ASKING)
 @pytest.mark.parametrize(("kind", "made"), [("allow", True), ("reject", False)])
-async def test_what_it_asks_leave_for_is_done_where_the_person_allows_it(
+async def test_permission_decides_what_the_agent_does(
     agent: str, kind: str, made: bool, model: Model, tmp_path: Path
 ) -> None:
     shown: list[Json] = []
@@ -105,35 +102,20 @@ async def test_what_it_asks_leave_for_is_done_where_the_person_allows_it(
         assert (stage.work / "made.txt").exists() is made
 
 
-QUESTION = {
-    "question": "Which database?",
-    "header": "Database",
-    "multiSelect": False,
-    "options": [
-        {"label": "SQLite", "description": "One file."},
-        {"label": "Postgres", "description": "A server."},
-    ],
-}
-
-
 @pytest.mark.parametrize("action", ["accept", "decline"])
-async def test_claudes_form_is_asked_and_the_answer_reaches_its_model(
+async def test_answer_to_a_form_of_claude_reaches_its_model(
     action: str, model: Model, tmp_path: Path
 ) -> None:
     def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
-        assert "Which database?" in params.message
-        choices = params.requested_schema["properties"]["question_0"]["oneOf"]
-        assert [each["const"] for each in choices] == ["SQLite", "Postgres"]
-        return (
-            accept(question_0="Postgres")(params) if action == "accept" else refuse(action)(params)
-        )
+        assert "Which colour?" in params.message
+        return (accept(question_0="Blue") if action == "accept" else refuse(action))(params)
 
     async with prompted("claude", model, tmp_path, person) as (host, _):
-        script = calling("AskUserQuestion", questions=[QUESTION])
+        script = calling("AskUserQuestion", questions=[COLOUR])
         result = await host.call("agent.prompt", prompt=script)
         assert not result.is_error, result
     heard = [words for who, words in model.requests[-1].said if who == "tool"][-1]
-    assert ('"Which database?"="Postgres"' in heard) is (action == "accept")
+    assert ('"Which colour?"="Blue"' in heard) is (action == "accept")
 
 
 # What an agent that asks for no leave is in the middle of.
@@ -163,7 +145,7 @@ def asked_once(asked: anyio.Event) -> Callable[[Any], types.ElicitResult | None]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_a_call_that_is_given_up_is_cancelled_and_the_agent_goes_on(
+async def test_cancelled_call_leaves_the_agent_running(
     agent: str, model: Model, tmp_path: Path
 ) -> None:
     asked = anyio.Event()
@@ -178,9 +160,7 @@ async def test_a_call_that_is_given_up_is_cancelled_and_the_agent_goes_on(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_an_agent_that_dies_in_the_middle_is_started_anew(
-    agent: str, model: Model, tmp_path: Path
-) -> None:
+async def test_agent_that_dies_is_restarted(agent: str, model: Model, tmp_path: Path) -> None:
     asked = anyio.Event()
     async with prompted(agent, model, tmp_path, asked_once(asked)) as (host, stage):
         ended: list[str] = []

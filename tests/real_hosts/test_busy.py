@@ -139,10 +139,7 @@ def host(headless: Headless) -> str:
 
 @pytest.mark.parametrize("headless", HEADLESS, ids=lambda headless: headless.host)
 def test_each_question_is_shown_and_nobody_who_is_not_there_has_answered(
-    headless: Headless,
-    program: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    headless: Headless, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with busy_machine():
         runs = [_run(headless, program, tmp_path / f"run-{at}", at) for at in range(RUNS)]

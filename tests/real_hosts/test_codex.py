@@ -7,14 +7,7 @@ import sys
 
 from support.paths import APPS
 
-from .hosts import (
-    AppServer,
-    accept,
-    asking,
-    calling,
-    codex_exec,
-    gist,
-)
+from .hosts import AppServer, accept, asking, calling, codex_exec, gist
 from .stage import Stage, recorded
 
 

@@ -12,7 +12,7 @@ import pytest
 from .hosts import installed
 from .model import Model
 from .stage import BRIDGE, PATIENCE
-from .test_install import ROWS, Home, Row
+from .test_install import ROWS, Home, Row, find_program
 
 CODEX = Row("codex", (), "", ".codex/config.toml")
 # What a host's own command is worth: Goose's begins a session, and is not run.
@@ -47,13 +47,9 @@ def examine(home: Home, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*ROWS, "codex"])
-def test_what_is_installed_is_sound(name: str, tmp_path: Path, model: Model) -> None:
+def test_installed_entry_is_sound(name: str, tmp_path: Path, model: Model) -> None:
     row = ROWS.get(name, CODEX)
-    program = installed(row.package)
-    if row.program:
-        modules = next(each for each in program.parents if each.name == "node_modules")
-        program = modules / row.program
-    home = Home(tmp_path, row.files, program, model)
+    home = Home(tmp_path, row.files, find_program(row), model)
     home.run(BRIDGE, "install", name, "--app", "demo", "--yes")
     found = examine(home, name)
     assert [each for each in found.values() if each["failed"]] == []
@@ -62,9 +58,7 @@ def test_what_is_installed_is_sound(name: str, tmp_path: Path, model: Model) -> 
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_codex_does_not_start_with_what_doctor_says(
-    text: str, tmp_path: Path, model: Model
-) -> None:
+def test_codex_refuses_what_doctor_reports(text: str, tmp_path: Path, model: Model) -> None:
     program = installed("codex")
     home = Home(tmp_path, {".codex/config.toml": text + "\n"}, program, model)
     ended = subprocess.run(

@@ -21,15 +21,8 @@ CLAUDE = "@anthropic-ai/claude-agent-sdk-linux-x64/claude"  # that claude-agent-
 
 @dataclass(frozen=True)
 class Row:
-    """A host.
-
-    Attributes:
-        package: What is installed.
-        command: Its own that starts the server, or reads its entry.
-        shows: What it says then.
-        files: What its home has before: `$work` is the folder it runs in, `$model` a model.
-        file: The one that is written, in its home.
-        program: Below the package's modules, where it is another one.
+    """A host: its package, its command that reads the entry and what that `shows`, the `file` that
+    is written, and what its home has before (`$work`: its folder, `$model`: a model).
     """
 
     package: str
@@ -95,6 +88,12 @@ ROWS = {
 }
 
 
+def find_program(row: Row) -> Path:
+    program = installed(row.package)
+    modules = next(each for each in program.parents if each.name == "node_modules")
+    return modules / row.program if row.program else program
+
+
 def fill(text: str, work: Path, model: Model) -> str:
     return text.replace("$work", str(work)).replace("$model", model.url)
 
@@ -134,12 +133,9 @@ class Home:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_host_starts_what_was_installed(name: str, tmp_path: Path, model: Model) -> None:
+def test_host_starts_what_was_installed(name: str, tmp_path: Path, model: Model) -> None:
     row = ROWS[name]
-    program = installed(row.package)
-    if row.program:
-        modules = next(each for each in program.parents if each.name == "node_modules")
-        program = modules / row.program
+    program = find_program(row)
     home = Home(tmp_path, row.files, program, model)
     home.run(BRIDGE, "install", name, "--app", "demo", "--yes")
     assert re.search(row.shows, home.run(program, *row.command))

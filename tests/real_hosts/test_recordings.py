@@ -206,11 +206,14 @@ class Recorded:
 
     name: str
     shows: str
-    host: str
     heard: str
     steps: Json
     play: Play
     takes_time: bool = False
+
+    @property
+    def host(self) -> str:
+        return self.heard.partition("{")[2].partition("}")[0]
 
     @property
     def path(self) -> Path:
@@ -244,7 +247,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex-exec/declines-by-itself",
         "codex exec declines in the same breath, and nobody has been asked: a preference has the"
         " app's default",
-        "codex",
         EXEC,
         [*BOOK, *CLASS],
         lambda stage: hosts.codex_exec(stage, PLAN),
@@ -252,7 +254,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-app-server/asked-again",
         "Codex's app-server passes on whatever it is given: what does not fit is asked for again",
-        "codex",
         SERVER,
         SEATS,
         answering(AppServer, accept(value="seven"), accept(value="2")),
@@ -260,7 +261,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-app-server/secret",
         "Codex declares url mode and opens no address of this machine: a form points to the page",
-        "codex",
         SERVER,
         PASSWORD,
         on_the_page(_with(AppServer, ABP_PAGE="link")),
@@ -268,7 +268,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-app-server/interrupted",
         "A turn is interrupted while a question is open: Codex takes the call back",
-        "codex",
         SERVER,
         WAITS,
         given_up(AppServer),
@@ -276,7 +275,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-tui/select-many",
         "A choice of twelve in Codex's terminal",
-        "codex",
         TUI,
         CITY,
         typing(_with(codex_tui, **UNMEASURED), ("12. Madrid", [*["Down"] * 10, "Enter"])),
@@ -284,7 +282,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-tui/multi-select",
         "Codex's terminal shows no choice of several: each option is a yes or no of its own",
-        "codex",
         TUI,
         EXTRAS,
         typing(
@@ -297,7 +294,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-tui/dismissed",
         "Esc in Codex's terminal is no 'no'",
-        "codex",
         TUI,
         BOOK,
         typing(_with(codex_tui, **UNMEASURED), ("Book it?", ["Escape"])),
@@ -306,7 +302,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose-acp/two-at-once",
         "Two questions at once in an editor on Goose, which calls itself what the editor is called:"
         " one result, and both answers with the call again",
-        "goose",
         GOOSE,
         BOTH,
         answering(
@@ -316,7 +311,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "goose-acp-legacy/confirm",
         "Goose finds no modern era, begins anew with initialize, and is asked by a request",
-        "goose",
         GOOSE_LEGACY,
         BOOK,
         answering(_with(hosts.goose, **LEGACY, **UNMEASURED), accept(confirmed=True)),
@@ -324,7 +318,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "goose-acp-legacy/call-cancelled",
         "A turn is cancelled while a question is open: Goose takes the call back",
-        "goose",
         GOOSE_LEGACY,
         WAITS,
         given_up(_with(hosts.goose, **LEGACY)),
@@ -332,7 +325,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "goose-session/select-many",
         "A choice of twelve in Goose's terminal: a result, and the call again with the answer",
-        "goose",
         SESSION,
         CITY,
         typing(_with(goose_session, **UNMEASURED), ("Madrid", [*["Down"] * 10, "Enter"])),
@@ -341,7 +333,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose-session/multi-select",
         "Goose's terminal gives text back for a choice of several: each option is a yes or no of"
         " its own",
-        "goose",
         SESSION,
         EXTRAS,
         typing(
@@ -354,7 +345,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "goose-session/left-empty",
         "A number that is left empty in Goose's terminal is declined",
-        "goose",
         SESSION,
         SEATS,
         typing(_with(goose_session, **UNMEASURED), ("value (", ["Enter"])),
@@ -363,7 +353,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose-acp-client/own-question",
         "Goose, a client of agents here, takes the first colour that Claude offers by itself:"
         " Claude is told that nobody has been asked",
-        "goose",
         "goose {goose} as ACP client" + BEFORE_CLAUDE,
         [],
         goose_as_client,
@@ -372,7 +361,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-acp/fields",
         "Two fields in an editor on Claude Code, which listens for changes and looks twice before"
         " it calls",
-        "claude",
         CLAUDE,
         SEAT,
         answering(hosts.claude, accept(car=3, side="aisle")),
@@ -380,7 +368,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "claude-acp/secret",
         "Claude Code passes an address on to its editor: a secret is typed on the page",
-        "claude",
         CLAUDE,
         PASSWORD,
         on_the_page(hosts.claude, first=True),
@@ -388,7 +375,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "claude-acp-legacy/confirm",
         "Claude Code finds no modern era, begins anew with initialize, and is asked by a request",
-        "claude",
         CLAUDE_LEGACY,
         BOOK,
         answering(_with(hosts.claude, **LEGACY), accept(confirmed=True)),
@@ -397,7 +383,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-acp-legacy/call-cancelled",
         "A turn is cancelled while a question is open: Claude Code takes the call back and"
         " dismisses the question",
-        "claude",
         CLAUDE_LEGACY,
         WAITS,
         given_up(_with(hosts.claude, **LEGACY)),
@@ -406,7 +391,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-print/cancels-by-itself",
         "claude -p dismisses what it is asked, and nobody has been asked: a preference has the"
         " app's default",
-        "claude",
         PRINT,
         [*BOOK, *CLASS],
         lambda stage: hosts.claude_print(stage, PLAN),
@@ -415,7 +399,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "copilot-print/declines-by-itself",
         "copilot -p declines in the same breath, and nobody has been asked: a preference has the"
         " app's default",
-        "copilot",
         "copilot {copilot} -p",
         [*BOOK, *CLASS],
         lambda stage: hosts.copilot_print(stage, PLAN),
@@ -424,7 +407,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "fast-agent/dismisses-by-itself",
         "fast-agent's headless mode dismisses what it is asked, and nobody knows whether a person"
         " did; before each answer it looks again, here alone: a replay takes no time of its own",
-        "fastagent",
         "fast-agent {fastagent} go --message",
         [*BOOK, *CLASS],
         lambda stage: hosts.fast_agent_message(stage, PLAN, **ANY_TIME),
@@ -433,7 +415,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "acpx/approve-all",
         "acpx --approve-all takes the first city, and nobody has been asked",
-        "acpx",
         APPROVE,
         CITY,
         acpx_with("--approve-all"),
@@ -441,7 +422,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "acpx/deny-all",
         "acpx --deny-all says no to each in turn, and round again, until the walk ends",
-        "acpx",
         DENY,
         _ask(QuestionShape.SELECT_FEW),
         acpx_with("--deny-all", DENIED),
@@ -449,7 +429,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "acpx/terminal",
         "acpx asks who sits at its terminal, yes or no: the third city is taken",
-        "acpx",
         ASK,
         CITY,
         acpx_at_a_terminal,
@@ -457,7 +436,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "acpx-runtime/select-many",
         "A choice of twelve in a program on acpx's library, which has forms",
-        "acpx",
         RUNTIME,
         CITY,
         acpx_answering("/plan", None, accept(selected="Lisbon")),
@@ -466,7 +444,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-behind/form",
         "Claude's own question, behind the proxy, is a form of the editor's, without a word"
         " changed",
-        "acpx",
         RUNTIME + BEFORE_CLAUDE,
         [],
         acpx_answering(OWN, hosts.before_claude, accept(question_0="Blue")),
@@ -475,7 +452,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-behind/approved",
         "Claude's own question is walked where there are no forms; what a policy chose is no"
         " answer",
-        "acpx",
         APPROVE + BEFORE_CLAUDE,
         [],
         approved_before_claude(OWN),
@@ -484,7 +460,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-behind/app-in-a-form",
         "Claude uses an app behind the proxy: the app asks the editor, in a form that Claude does"
         " not see",
-        "acpx",
         RUNTIME + BEFORE_CLAUDE,
         CITY,
         acpx_answering(PLAN, hosts.before_claude, accept(selected="Lisbon")),
@@ -493,7 +468,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "claude-behind/app-approved",
         "Claude uses an app behind the proxy, and the editor approves everything: what cannot be"
         " undone is not confirmed by that",
-        "acpx",
         APPROVE + BEFORE_CLAUDE,
         DELETE,
         approved_before_claude(PLAN),
@@ -502,7 +476,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "goose-behind/permission",
         "Goose asks for permission with four options, whose names are their kinds, behind the"
         " proxy; acpx --deny-all says no",
-        "acpx",
         DENY + BEFORE_GOOSE,
         [],
         permission_denied,
@@ -511,7 +484,6 @@ RECORDINGS: tuple[Recorded, ...] = (
         "codex-behind/permission-and-form",
         "codex-acp asks for permission, with two options of one kind, and relays a question of its"
         " own server's",
-        "codexacp",
         "codex-acp {codexacp}, behind the proxy",
         BOOK,
         codex_acp,
@@ -528,9 +500,7 @@ def host(recording: Recorded) -> str:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
-def test_what_a_real_host_says_is_recorded_and_plays_again(
-    recording: Recorded, stage: Stage
-) -> None:
+def test_recording_of_a_real_host_plays_again(recording: Recorded, stage: Stage) -> None:
     stage.script(recording.steps)
     recording.play(stage)
     stage.referee()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,67 +22,29 @@ TERMINALS: dict[str, Callable[[Stage, str], AbstractContextManager[Pane]]] = {
     "claude": claude_tui,
 }
 
-QUESTION = "demo asks:"  # what stands above it is the person's prompt, which has all the words too
+QUESTION = "demo asks:"  # the user's prompt above it has all the words too
 
-Steps = Sequence[tuple[str, Sequence[str]]]  # words that stand there, and the keys pressed then
-
-# The last keys of each end the question.
-SCREENS: dict[tuple[str, Shape], Steps] = {
-    ("codex", Shape.CONFIRM): [("Book it?", []), ("\u203a 1. True", []), ("2. False", ["Escape"])],
-    ("goose", Shape.CONFIRM): [("Book it?", []), ("confirmed (Confirm)", []), ("● No", ["Enter"])],
-    ("claude", Shape.CONFIRM): [("Book it?", []), ("Confirm: ☐", ["Escape"])],
-    ("codex", Shape.SELECT_FEW): [
-        ("Which class?", []),
-        ("1. first", []),
-        ("2. second", ["Escape"]),
-    ],
-    ("goose", Shape.SELECT_FEW): [("Which class?", []), ("first", []), ("second", ["Enter"])],
-    ("claude", Shape.SELECT_FEW): [
-        ("Which class?", []),
-        ("Choice:", ["Right"]),
-        ("first", []),
-        ("second", ["Escape", "Escape"]),
-    ],
-    ("codex", Shape.MULTI_SELECT): [
-        ("What else?", []),
-        ("A bike", ["Right"]),
-        ("A meal", ["Right"]),
-        ("Wi-Fi", []),
-        ("On the train", ["Escape"]),
-    ],
-    ("goose", Shape.MULTI_SELECT): [
-        ("What else?", []),
-        ("A bike", ["Enter"]),
-        ("A meal", ["Enter"]),
-        ("Wi-Fi", []),
-        ("On the train", ["Enter"]),
-    ],
-    ("claude", Shape.MULTI_SELECT): [
-        ("What else?", []),
-        ("Choice:", ["Right"]),
-        ("A bike", []),
-        ("A meal", []),
-        ("Wi-Fi — On the train", ["Escape", "Escape"]),
-    ],
-    ("codex", Shape.FIELDS): [
-        ("Your seat, please", []),
-        ("car", []),
-        ("at least 1, at most 3", ["C-n"]),
-        ("side", []),
-        ("aisle", []),
-        ("window", ["Escape"]),
-    ],
-    ("goose", Shape.FIELDS): [
-        ("Your seat, please", []),
-        ("at least 1, at most 3", ["2", "Enter"]),
-        ("side", []),
-        ("aisle", []),
-        ("window", ["Enter"]),
-    ],
-    ("claude", Shape.FIELDS): [("Your seat, please", []), ("car:", []), ("side:", ["Escape"])],
-    ("codex", Shape.TEXT): [("Who travels?", []), ("Your answer", ["Escape"])],
-    ("goose", Shape.TEXT): [("Who travels?", []), ("Your answer", ["A", "nn", "Enter"])],
-    ("claude", Shape.TEXT): [("Who travels?", []), ("Your answer:", ["Escape"])],
+# words that are shown, each with the keys that are pressed then; the last keys end the question
+SCREENS = {
+    ("codex", Shape.SELECT_FEW): "Which class? / 1. first / 2. second [Escape]",
+    ("goose", Shape.SELECT_FEW): "Which class? / first / second [Enter]",
+    ("claude", Shape.SELECT_FEW): "Which class? / Choice: [Right] / first / second [Escape Escape]",
+    ("codex", Shape.MULTI_SELECT): (
+        "What else? / A bike [Right] / A meal [Right] / Wi-Fi / On the train [Escape]"
+    ),
+    ("goose", Shape.MULTI_SELECT): (
+        "What else? / A bike [Enter] / A meal [Enter] / Wi-Fi / On the train [Enter]"
+    ),
+    ("claude", Shape.MULTI_SELECT): (
+        "What else? / Choice: [Right] / A bike / A meal / Wi-Fi — On the train [Escape Escape]"
+    ),
+    ("codex", Shape.FIELDS): (
+        "Your seat, please / car / at least 1, at most 3 [C-n] / side / aisle / window [Escape]"
+    ),
+    ("goose", Shape.FIELDS): (
+        "Your seat, please / at least 1, at most 3 [2 Enter] / side / aisle / window [Enter]"
+    ),
+    ("claude", Shape.FIELDS): "Your seat, please / car: / side: [Escape]",
 }
 
 
@@ -91,27 +53,28 @@ def asked(shape: Shape) -> str:
     return asking(request["method"], **request["params"])
 
 
-def play(pane: Pane, steps: Steps) -> None:
-    for words, keys in steps:
+def play(pane: Pane, steps: str) -> None:
+    for step in steps.split(" / "):
+        words, _, keys = step.removesuffix("]").partition(" [")
         pane.until(words, below=QUESTION)
-        type_keys(pane, *keys)
+        type_keys(pane, *keys.split())
 
 
 @pytest.mark.parametrize(("host", "shape"), SCREENS, ids=lambda each: getattr(each, "name", each))
-def test_a_question_and_its_labels_are_drawn(host: str, shape: Shape, stage: Stage) -> None:
+def test_question_and_labels_are_drawn(host: str, shape: Shape, stage: Stage) -> None:
     with TERMINALS[host](stage, asked(shape)) as pane:
         play(pane, SCREENS[host, shape])
 
 
-CAREFUL: dict[str, Steps] = {
-    "codex": [("\u203a 1. No, do not", []), ("2. Delete", ["Enter"])],
-    "goose": [("● No, do not", []), ("○ Delete", ["Enter"])],
-    "claude": [("Confirm: ▸ No, do not", ["Enter"]), ("\u276f Accept", ["Escape"])],
+CAREFUL = {
+    "codex": "\u203a 1. No, do not / 2. Delete [Enter]",
+    "goose": "● No, do not / ○ Delete [Enter]",
+    "claude": "Confirm: ▸ No, do not [Enter] / \u276f Accept [Escape]",
 }
 
 
 @pytest.mark.parametrize("host", TERMINALS)
-def test_one_enter_confirms_nothing_that_cannot_be_undone(host: str, stage: Stage) -> None:
+def test_one_enter_confirms_nothing_destructive(host: str, stage: Stage) -> None:
     with TERMINALS[host](stage, asked(Shape.CONFIRM_DESTRUCTIVE)) as pane:
         pane.until("Delete all trips?", below=QUESTION)
         pane.until("cannot be undone", below=QUESTION)
