@@ -1,14 +1,10 @@
-"""`abp-bridge serve --listen`: ABP agents over a WebSocket and on its page, by our own clients and
-by what ABP's documents alone say; who is let in, and how it ends.
-"""
+"""`abp-bridge serve --listen`: ABP agents over a WebSocket and on its page, and who is let in."""
 
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -22,15 +18,15 @@ import pytest
 from playwright.async_api import Browser, Page
 from support.harness import MODERN, PATIENCE, accept, hosted, leave, refuse, run, text
 from support.http_server import Reply, serving
+from support.in_process import PipeThread
 from support.listening import Listening, listening
-from support.paths import APPS
 from support.puppets import puppets, scripted
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.network]
 
 HELLO: Json = {
     "agent": {"name": "test agent", "version": "1"},
@@ -49,16 +45,17 @@ FORM: Json = {
         "required": ["name"],
     },
 }
+SECRET: Json = {"prompt": "Password?", "schema": {"type": "string", "format": "password"}}
+SEVERAL: Json = {
+    "prompt": "Which?",
+    "schema": {"type": "array", "items": {"enum": ["a", "b", "c"]}},
+}
+ANN = {"name": "Ann", "age": 7}
 
-# (what the app asks, what the person does, what the app gets)
+# (what the app asks, what the user does, what the app gets)
 ASKED: dict[str, tuple[str, Json, Any, Json]] = {
     "input": ("elicitation/input", TEXT, accept(value="Ann"), {"value": "Ann"}),
-    "form": (
-        "elicitation/input",
-        FORM,
-        accept(name="Ann", age=7),
-        {"value": {"name": "Ann", "age": 7}},
-    ),
+    "form": ("elicitation/input", FORM, accept(**ANN), {"value": ANN}),
     "select": ("elicitation/select", SELECT, accept(selected="mate"), {"selected": "mate"}),
     "confirm": ("elicitation/confirm", CONFIRM, accept(confirmed=True), {"confirmed": True}),
     "no": ("elicitation/confirm", CONFIRM, accept(confirmed=False), {"confirmed": False}),
@@ -70,21 +67,11 @@ ASKED: dict[str, tuple[str, Json, Any, Json]] = {
         accept(confirmed=True),
         {"confirmed": True},
     ),
-    "several": (
-        "elicitation/input",
-        {"prompt": "Which?", "schema": {"type": "array", "items": {"enum": ["a", "b", "c"]}}},
-        accept(value=["a", "c"]),
-        {"value": ["a", "c"]},
-    ),
-    "secret": (
-        "elicitation/input",
-        {"prompt": "Password?", "schema": {"type": "string", "format": "password"}},
-        accept(value="hunter2"),
-        "NOT_SUPPORTED",
-    ),
+    "several": ("elicitation/input", SEVERAL, accept(value=["a", "c"]), {"value": ["a", "c"]}),
+    "secret": ("elicitation/input", SECRET, accept(value="hunter2"), "NOT_SUPPORTED"),
     "declined": ("elicitation/select", SELECT, refuse("decline"), "USER_CANCELLED"),
     "dismissed": ("elicitation/input", TEXT, refuse("cancel"), "USER_CANCELLED"),
-    "nobody": ("elicitation/input", TEXT, lambda params: None, "TIMEOUT"),
+    "no answer": ("elicitation/input", TEXT, lambda params: None, "TIMEOUT"),
 }
 
 
@@ -99,7 +86,7 @@ async def ask_through(target: str, *cases: str, version: str | None = None) -> N
     async with hosted("--app", target, answer=person, version=version) as host:
         for case in cases:
             method, params, _, got = ASKED[case]
-            timeout = 300 if got == "TIMEOUT" else None
+            timeout = 100 if got == "TIMEOUT" else None
             response = await host.ask(method, timeout=timeout, **params)
             code = response.get("error", {}).get("code")
             if (code or (response["success"], response["data"])) not in (got, (True, got)):
@@ -116,37 +103,18 @@ def demo() -> Iterator[Listening]:
 # --- over a WebSocket -----------------------------------------------------------------------------
 
 
-async def test_a_bridges_apps_are_an_app_of_another_over_a_websocket(demo: Listening) -> None:
+async def test_listen_socket_is_an_app_of_another_bridge(demo: Listening) -> None:
     await ask_through(demo.socket, *ASKED)
 
 
-async def test_so_they_are_under_a_host_of_the_modern_era(demo: Listening) -> None:
+async def test_listen_socket_is_an_app_under_stateless_mcp(demo: Listening) -> None:
     await ask_through(demo.socket, "select", version=MODERN)
 
 
-async def test_a_host_that_cannot_be_asked_is_said_through_both(demo: Listening) -> None:
+async def test_listen_socket_reports_a_host_that_cannot_ask(demo: Listening) -> None:
     async with hosted("--app", demo.socket) as host:
         response = await host.ask("elicitation/input", **TEXT)
     assert response["error"]["code"] == "NOT_SUPPORTED"
-
-
-@pytest.mark.parametrize(
-    ("tool", "person", "said"),
-    [
-        ("okta", refuse("decline"), "cancelled"),
-        ("okta", refuse("cancel"), "cancelled"),
-        ("fastmcp", accept(value="Ann"), "Ann"),
-    ],
-)
-async def test_an_mcp_server_asks_through_both(
-    tmp_path: Path, tool: str, person: Any, said: str
-) -> None:
-    done = tmp_path / "done"
-    server = [sys.executable, str(APPS / "mcp_server.py"), str(tmp_path / "read"), str(done)]
-    with listening("--app", f"mcp:{shlex.join(server)}") as running:
-        async with hosted("--app", running.socket, answer=person) as host:
-            assert said in text(await host.call(tool))
-    assert (done.exists() and said in done.read_text()) == (tool == "fastmcp")
 
 
 def teller(folder: Path) -> str:
@@ -162,7 +130,7 @@ def teller(folder: Path) -> str:
     return scripted(folder / "script.json")
 
 
-async def test_what_an_app_tells_arrives_through_both(tmp_path: Path) -> None:
+async def test_listen_socket_passes_notifications(tmp_path: Path) -> None:
     heard: list[tuple[float, Any]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -214,7 +182,7 @@ async def agent(url: str, **options: Any) -> AsyncIterator[Agent]:
         yield Agent(socket)
 
 
-async def test_each_connection_is_a_session_of_its_own(tmp_path: Path) -> None:
+async def test_listen_serves_each_connection_as_a_session(tmp_path: Path) -> None:
     async with puppets(tmp_path) as apps:
         with listening("--app", apps.target) as running:
             async with agent(running.socket) as first, agent(running.socket) as second:
@@ -241,7 +209,7 @@ async def test_each_connection_is_a_session_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("destructive", [False, True])
-async def test_an_agent_that_answers_at_once_is_no_person(destructive: bool) -> None:
+async def test_answer_of_an_agent_without_delay_is_a_policy(destructive: bool) -> None:
     params = {**CONFIRM, "destructive": destructive}
     request = {"method": "elicitation/confirm", "params": params}
     call = {"capability": "demo.ask", "params": {"request": request}}
@@ -262,7 +230,7 @@ async def test_an_agent_that_answers_at_once_is_no_person(destructive: bool) -> 
         assert response["metadata"]["evidence"] == "faster-than-reading"
 
 
-async def test_it_speaks_envelopes_to_who_speaks_them(demo: Listening) -> None:
+async def test_listen_answers_envelopes_in_envelopes(demo: Listening) -> None:
     async with connect(demo.socket) as socket:
         await socket.send(json.dumps({"type": "initialize", "id": "a", "payload": HELLO}))
         opened = json.loads(await socket.recv())
@@ -281,7 +249,7 @@ async def test_it_speaks_envelopes_to_who_speaks_them(demo: Listening) -> None:
     assert (done["id"], done["payload"]["data"]["data"]) == ("b", {"confirmed": True})
 
 
-async def test_what_is_no_message_ends_nothing_and_one_without_end_the_connection(
+async def test_listen_continues_after_an_invalid_message(
     demo: Listening,
 ) -> None:
     async with agent(demo.socket) as odd:
@@ -299,7 +267,7 @@ async def test_what_is_no_message_ends_nothing_and_one_without_end_the_connectio
         assert (await other.request("initialize", HELLO))["sessionId"]
 
 
-async def test_a_flood_is_answered_and_others_are_served_meanwhile(demo: Listening) -> None:
+async def test_listen_serves_others_during_a_flood(demo: Listening) -> None:
     async with agent(demo.socket) as flood, agent(demo.socket) as other:
         assert (await flood.request("initialize", HELLO))["sessionId"]
         async with anyio.create_task_group() as tasks:
@@ -321,7 +289,7 @@ def replaced(url: str, token: str) -> str:
     return f"{url.partition('token=')[0]}token={token}"
 
 
-async def test_a_handshake_without_an_end_is_no_connection(demo: Listening) -> None:
+async def test_listen_rejects_a_long_handshake(demo: Listening) -> None:
     with pytest.raises(InvalidMessage):
         await agent(replaced(demo.socket, "x" * 9_000)).__aenter__()
 
@@ -334,7 +302,7 @@ async def test_a_wrong_token_lets_nobody_in(demo: Listening, token: str) -> None
     assert b"The token in the address is wrong" in (refused.value.response.body or b"")
 
 
-async def test_a_wrong_token_is_said_to_the_host_of_a_bridge(demo: Listening) -> None:
+async def test_wrong_token_is_reported_to_the_host(demo: Listening) -> None:
     async with hosted("--app", replaced(demo.socket, "hunter2")) as host:
         said = text(await host.client.call_tool("abp_connect", {}))
     assert "HTTP 403 and opened no WebSocket (The token in the address is wrong" in said
@@ -353,19 +321,24 @@ ORIGINS = {
 }
 
 
-@pytest.mark.parametrize("case", ORIGINS)
-async def test_a_page_of_another_site_is_not_let_in(case: str) -> None:
-    origin, is_let_in = ORIGINS[case]
+@pytest.fixture(scope="module")
+def named() -> Iterator[Listening]:
     with listening("--app", "demo", "--listen-origin", "https://agent.example") as running:
-        host = running.origin.removeprefix("http://")
-        given = None if origin is None else origin.format(own=running.origin, host=host)
-        visitors = agent(running.socket, origin=given)
-        if is_let_in:
-            async with visitors as visitor:
-                assert (await visitor.request("initialize", HELLO))["sessionId"]
-            return
-        with pytest.raises(InvalidStatus) as refused:
-            await visitors.__aenter__()
+        yield running
+
+
+@pytest.mark.parametrize("case", ORIGINS)
+async def test_a_page_of_another_site_is_not_let_in(named: Listening, case: str) -> None:
+    origin, is_let_in = ORIGINS[case]
+    host = named.origin.removeprefix("http://")
+    given = None if origin is None else origin.format(own=named.origin, host=host)
+    visitors = agent(named.socket, origin=given)
+    if is_let_in:
+        async with visitors as visitor:
+            assert (await visitor.request("initialize", HELLO))["sessionId"]
+        return
+    with pytest.raises(InvalidStatus) as refused:
+        await visitors.__aenter__()
     assert refused.value.response.status_code == 403
 
 
@@ -388,7 +361,7 @@ def fetch(url: str, **headers: str) -> tuple[int, str, Any]:
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
     ],
 )
-def test_who_asks_under_another_name_or_for_another_site_gets_nothing(
+def test_listen_page_rejects_other_hosts_and_origins(
     demo: Listening, path: str, headers: dict[str, str], status: int
 ) -> None:
     got, body, said = fetch(f"{demo.origin}/{path}", **headers)
@@ -399,7 +372,7 @@ def test_who_asks_under_another_name_or_for_another_site_gets_nothing(
     assert demo.page.partition("token=")[2] not in body
 
 
-async def test_a_websocket_under_another_name_is_refused(demo: Listening) -> None:
+async def test_listen_socket_rejects_other_hosts(demo: Listening) -> None:
     host, _, port = demo.origin.removeprefix("http://").partition(":")
     evil = demo.socket.replace(host, "evil.example")
     with pytest.raises(InvalidStatus) as refused:
@@ -407,7 +380,7 @@ async def test_a_websocket_under_another_name_is_refused(demo: Listening) -> Non
     assert refused.value.response.status_code == 421
 
 
-def test_the_manifest_says_what_it_is_and_nothing_of_its_apps(demo: Listening) -> None:
+def test_listen_manifest_does_not_name_its_apps(demo: Listening) -> None:
     _, body, headers = fetch(f"{demo.origin}/abp.json")
     manifest = json.loads(body)
     assert headers["Content-Type"] == "application/json"
@@ -425,7 +398,7 @@ async def test_who_connects_and_asks_nothing_keeps_no_agent_out(demo: Listening)
             assert (await visitor.request("initialize", HELLO))["sessionId"]
 
 
-async def test_so_many_agents_and_no_more() -> None:
+async def test_listen_serves_at_most_16_agents() -> None:
     with listening("--app", "demo") as demo:  # nobody else's agents are still on their way out
         async with AsyncExitStack() as agents:
             for _ in range(16):
@@ -443,39 +416,34 @@ async def test_so_many_agents_and_no_more() -> None:
 
 # --- how it is started, and how it ends -----------------------------------------------------------
 
+# (the address to listen at, the origins, the error)
 WRONG = {
-    "another machine's": ("0.0.0.0:80", "it is served to this machine only"),
-    "every machine's": ("[::]:80", "it must be 127.0.0.1:PORT or localhost:PORT"),
-    "no host": ("8000", "it must be 127.0.0.1:PORT or localhost:PORT"),
-    "no port": ("localhost:abp", "from 0 (any that is free) to 65535"),
+    "another machine": ("0.0.0.0:80", (), "it is served to this machine only"),
+    "every machine": ("[::]:80", (), "it must be 127.0.0.1:PORT or localhost:PORT"),
+    "no host": ("8000", (), "it must be 127.0.0.1:PORT or localhost:PORT"),
+    "no port": ("localhost:abp", (), "from 0 (any that is free) to 65535"),
+    "any origin": ("localhost:0", ("*",), "--listen-origin '*' is no origin"),
+    "no origin": ("localhost:0", ("null",), "--listen-origin 'null' is no origin"),
+    "a path": ("localhost:0", ("https://a.example/",), "'https://a.example/' is no origin"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_only_this_machine_is_served(case: str) -> None:
-    given, words = WRONG[case]
-    done = run("serve", "--listen", given)
+def test_listen_rejects_other_machines_and_invalid_origins(case: str) -> None:
+    address, origins, words = WRONG[case]
+    done = run("serve", "--listen", address, *(w for o in origins for w in ("--listen-origin", o)))
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
 
 
-@pytest.mark.parametrize(
-    "origin", ["*", "null", "agent.example", "https://a.example/", "HTTPS://A"]
-)
-def test_an_origin_that_is_none_is_refused_at_the_start(origin: str) -> None:
-    done = run("serve", "--listen", "localhost:0", "--listen-origin", origin)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--listen-origin {origin!r} is no origin" in done.stderr
-
-
-def test_a_port_that_is_taken_is_said(demo: Listening) -> None:
+def test_listen_rejects_a_port_in_use(demo: Listening) -> None:
     taken = demo.origin.removeprefix("http://")
     done = run("serve", "--listen", taken)
     assert done.returncode == 2
     assert "end what uses it, or give another port to --listen" in done.stderr
 
 
-def test_options_that_mean_nothing_together_are_refused(tmp_path: Path) -> None:
+def test_listen_options_that_conflict_are_rejected(tmp_path: Path) -> None:
     alone = run("serve", "--listen-origin", "https://a.example")
     assert "--listen-origin says who may connect to --listen" in alone.stderr
     recorded = run("serve", "--listen", "localhost:0", "--record", str(tmp_path / "trace"))
@@ -483,13 +451,14 @@ def test_options_that_mean_nothing_together_are_refused(tmp_path: Path) -> None:
     assert (alone.returncode, recorded.returncode) == (2, 2)
 
 
-async def test_its_stdin_is_a_hosts_all_the_same() -> None:
+async def test_listen_serves_its_stdin_too() -> None:
     async with hosted("--app", "demo", "--listen", "localhost:0", answer=accept(value="x")) as host:
         assert (await host.ask("elicitation/input", **TEXT))["data"] == {"value": "x"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["stdin", "signal"])
-async def test_when_it_ends_its_agents_apps_are_told(tmp_path: Path, how: str) -> None:
+async def test_listen_shuts_the_apps_of_its_agents_down(tmp_path: Path, how: str) -> None:
     async with puppets(tmp_path) as apps:
         with listening("--app", apps.target) as running:
             async with agent(running.socket) as visitor:
@@ -497,8 +466,9 @@ async def test_when_it_ends_its_agents_apps_are_told(tmp_path: Path, how: str) -
                 app = await apps.app()
                 await app.open("work")
                 await visitor.result(opening)
+                assert not isinstance(running.process, PipeThread)
                 if how == "signal":
-                    running.process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
+                    running.process.send_signal(signal.SIGTERM)
                 else:
                     assert running.process.stdin is not None
                     running.process.stdin.close()
@@ -512,18 +482,20 @@ async def test_when_it_ends_its_agents_apps_are_told(tmp_path: Path, how: str) -
 # --- as a page, in Chromium -----------------------------------------------------------------------
 
 
-async def test_a_bridges_apps_are_a_page_for_another(demo: Listening) -> None:
+@pytest.mark.browser
+async def test_listen_page_is_an_app_of_another_bridge(demo: Listening) -> None:
     await ask_through(demo.page, *ASKED)
 
 
-async def test_so_they_tell_and_are_cancelled_through_the_page(tmp_path: Path) -> None:
+@pytest.mark.browser
+async def test_listen_page_passes_notifications_and_cancels(tmp_path: Path) -> None:
     async with puppets(tmp_path) as apps:
         with listening("--app", apps.target) as running:
             async with hosted("--app", running.page) as host, anyio.create_task_group() as tasks:
                 results: list[str] = []
 
                 async def call() -> None:
-                    work = {"capability": "work", "params": {"a": 1}, "timeout": 2}
+                    work = {"capability": "work", "params": {"a": 1}, "timeout": 0.5}
                     results.append(text(await host.client.call_tool("abp_call", work)))
 
                 tasks.start_soon(call)
@@ -565,7 +537,9 @@ LAST = """async ([name, params, options]) => {
 CALL = """async ([name, params, options]) => await window.abp.call(name, params, options)"""
 
 
-async def test_a_script_made_from_abps_documents_works(demo: Listening, browser: Browser) -> None:
+async def test_listen_page_works_as_the_abp_documents_say(
+    demo: Listening, browser: Browser
+) -> None:
     """As its guide has it: the manifest by the page's head; then the functions are exposed, the
     page is opened, and `window.abp` is used.
     """
@@ -603,7 +577,7 @@ async def test_a_script_made_from_abps_documents_works(demo: Listening, browser:
 
 
 @pytest.mark.parametrize("hears", ["__abp_notification", "__abp_capabilities_changed"])
-async def test_what_an_app_tells_reaches_the_hooks_of_a_page(
+async def test_listen_page_calls_the_hooks_of_notifications(
     tmp_path: Path, browser: Browser, hears: str
 ) -> None:
     send, receive = anyio.create_memory_object_stream[Json](100)
@@ -630,39 +604,32 @@ async def test_what_an_app_tells_reaches_the_hooks_of_a_page(
         assert (mood["field"], mood["newValue"]) == ("mood", "fine")
 
 
+THROWN = "throw new Error('no')"
 HOOKS = {
-    "a property": "window.abp.onElicitation = (request) => answer(request)",
-    "the bridge's name": "window.__abpOnElicitation = (request) => answer(request)",
+    "a property": ("window.abp.onElicitation = (request) => answer(request)", ""),
+    "the bridge's name": ("window.__abpOnElicitation = (request) => answer(request)", ""),
+    "none": ("", "NOT_SUPPORTED"),
+    "throws": (f"window.__abp_elicitation = () => {{ {THROWN} }}", "ELICITATION_FAILED"),
+    "no answer": ("window.__abp_elicitation = () => undefined", "ELICITATION_FAILED"),
 }
 
 
-@pytest.mark.parametrize("hook", [*HOOKS, "none", "one that throws", "one without an answer"])
-async def test_each_hook_of_an_agent_is_asked(demo: Listening, browser: Browser, hook: str) -> None:
-    kinds = {
-        "none": ("() => {}", "NOT_SUPPORTED"),
-        "one that throws": (
-            "() => { window.__abp_elicitation = () => { throw new Error('no') } }",
-            "ELICITATION_FAILED",
-        ),
-        "one without an answer": (
-            "() => { window.__abp_elicitation = () => undefined }",
-            "ELICITATION_FAILED",
-        ),
-    }
-    script, code = kinds.get(hook, (f"() => {{ {HOOKS.get(hook)} }}", ""))
+async def test_listen_page_asks_by_each_hook_of_an_agent(demo: Listening, browser: Browser) -> None:
+    got = {}
     async with tab(browser) as page:
-        await page.goto(demo.page)
-        await page.evaluate(f"() => {{ window.answer = () => ({json.dumps(ACCEPT)}) }}")
-        await page.evaluate(script)
-        await page.evaluate(FIRST, HELLO)
-        request = {"method": "elicitation/select", "params": SELECT}
-        done = await page.evaluate(CALL, ["demo.ask", {"request": request}, {}])
-    response = done["data"]
-    assert (response.get("error") or {}).get("code", "") == code
-    assert response["success"] is not bool(code)
+        for name, (script, _) in HOOKS.items():
+            await page.goto(demo.page)
+            await page.evaluate(f"() => {{ window.answer = () => ({json.dumps(ACCEPT)}) }}")
+            await page.evaluate(f"() => {{ {script} }}")
+            await page.evaluate(FIRST, HELLO)
+            request = {"method": "elicitation/select", "params": SELECT}
+            done = await page.evaluate(CALL, ["demo.ask", {"request": request}, {}])
+            got[name] = (done["data"].get("error") or {}).get("code", "")
+            assert done["data"]["success"] is not bool(got[name])
+    assert got == {name: code for name, (_, code) in HOOKS.items()}
 
 
-async def test_a_question_that_is_withdrawn_aborts_its_signal(
+async def test_listen_page_aborts_the_signal_of_a_withdrawn_question(
     demo: Listening, browser: Browser
 ) -> None:
     async with tab(browser) as page:
@@ -673,13 +640,15 @@ async def test_a_question_that_is_withdrawn_aborts_its_signal(
             " signal.addEventListener('abort', () => resolve(true))) }) }"
         )
         await page.evaluate(FIRST, HELLO)
-        request = {"method": "elicitation/select", "params": SELECT, "timeout": 500}
+        request = {"method": "elicitation/select", "params": SELECT, "timeout": 200}
         done = await page.evaluate(CALL, ["demo.ask", {"request": request}, {}])
         assert done["data"]["error"]["code"] == "TIMEOUT"
         assert await page.evaluate("() => window.withdrawn")
 
 
-async def test_a_page_without_the_token_says_where_it_is(demo: Listening, browser: Browser) -> None:
+async def test_listen_page_without_a_token_says_where_it_is(
+    demo: Listening, browser: Browser
+) -> None:
     async with tab(browser) as page:
         await page.goto(f"{demo.origin}/")
         words = await page.evaluate("(h) => window.abp.initialize(h).catch(String)", HELLO)
@@ -730,7 +699,7 @@ async def embedding(
                 yield page, running, html
 
 
-async def test_a_page_that_was_named_has_it_in_a_frame(browser: Browser) -> None:
+async def test_listen_page_can_be_framed_by_a_named_origin(browser: Browser) -> None:
     async with embedding(browser) as (page, _, _):
         opened = await page.evaluate("(hello) => ask('initialize', hello)", HELLO)
         assert opened["app"]["id"] == "demo"
