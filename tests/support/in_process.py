@@ -27,6 +27,7 @@ from abp_bridge.apps.demo import __main__ as demo
 from abp_bridge.cli import acp, ask, compose, mcp, program, refusal, serve
 from abp_bridge.cli.main import _run_command as run_words
 from abp_bridge.cli.main import make_parser
+from abp_bridge.cli.options import configure_log
 from abp_bridge.cli.runtime import UsageExit
 from abp_bridge.jsonrpc import subprocess as children
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
@@ -207,6 +208,7 @@ def start_bridge(
     `announce` gets the line that says where it listens.
     """
     words = command[list(command).index("abp_bridge") + 1 :]
+    logs = "ABP_LOG_FILE" in environment or any(word.startswith("--log") for word in words)
     restore = _set_environment(environment)
 
     def run(stdin: int, stdout: int) -> int:
@@ -216,7 +218,11 @@ def start_bridge(
             _announce[own] = announce
         try:
             options = make_parser(words).parse_args(words)
-            return int(options.run(options))
+            if not logs:
+                return int(options.run(options))
+            with kept_logging():
+                configure_log(options)
+                return int(options.run(options))
         except UsageExit as end:
             anyio.run(refusal.refuse, *_stdio[own], f"abp-bridge: {end.reason}")
             raise
@@ -253,11 +259,11 @@ def run_command(
     restore = _set_environment(environment)
     try:
         with (
-            _kept_logging(),
+            kept_logging(),
             contextlib.chdir(cwd or Path.cwd()),
-            _Caught(0, stdin),
-            _Caught(1) as out,
-            _Caught(2) as err,
+            Caught(0, stdin),
+            Caught(1) as out,
+            Caught(2) as err,
         ):
             thread = threading.Thread(target=run)
             thread.start()
@@ -269,7 +275,7 @@ def run_command(
     return ended[0], out.text, err.text
 
 
-class _Caught:
+class Caught:
     """What is read from a standard stream, or written to it, while the block lasts."""
 
     def __init__(self, fd: int, text: str = "") -> None:
@@ -277,7 +283,7 @@ class _Caught:
         self._name = ("stdin", "stdout", "stderr")[fd]
         self.text = text
 
-    def __enter__(self) -> _Caught:
+    def __enter__(self) -> Caught:
         self._file = tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace")
         self._file.write(self.text)
         self._file.seek(0)
@@ -298,7 +304,7 @@ class _Caught:
 
 
 @contextmanager
-def _kept_logging() -> Iterator[None]:
+def kept_logging() -> Iterator[None]:
     """Undo what `abp_bridge.log.configure` does."""
     root, ours = logging.getLogger(), logging.getLogger("abp_bridge")
     kept = root.handlers[:], root.level, ours.level, sys.unraisablehook, threading.excepthook
