@@ -70,7 +70,7 @@ def fill_in(link: str, values: Sequence[JsonValue], press: str, reads: Sequence[
         ValueError: The page differs; the message says how.
         OSError: It cannot be reached.
     """
-    browser = _FormBrowser(origin_of(link))
+    browser = FormBrowser(origin_of(link))
     page = browser.visit(link)
     if page.action is None:
         raise ValueError(f"its link leads to no form, but to: {page.shown}")
@@ -126,7 +126,9 @@ class PageBrowser:
         return page
 
 
-class _FormBrowser(PageBrowser):
+class FormBrowser(PageBrowser):
+    """A browser without scripts that fills in forms. An HTTP error is a ValueError."""
+
     def visit(self, url: str, body: bytes | None = None, content_type: str = "") -> _Page:
         try:
             return _Page(self.load(url, body, content_type))
