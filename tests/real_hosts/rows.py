@@ -56,28 +56,15 @@ Play = Callable[[Stage, Setting, str, Person], None]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One host.
+    """One host."""
 
-    Attributes:
-        name: What people call it, and the way it is started.
-        package: In `packages.json`.
-        play: One turn in it.
-        shows: It shows its person what it is asked; else the bridge opens its page for them.
-        unasked: What of the app nobody can be asked in it, where nothing is set up beside it: a
-            secret where it shows forms only, a model's help where it opens addresses too, a yes or
-            no where it shows nothing.
-        clock: By which setting of its own it waits for a tool only so long.
-        has_model: Its model calls the app; else the person does, by commands.
-        instead: Behaviours that cannot be played in it: what is to be said of them.
-    """
-
-    name: str
-    package: str
-    play: Play
-    shows: bool = True
-    unasked: str = "trip.sign_in"
-    clock: str = ""
-    has_model: bool = True
+    name: str  # what people call it, and the way it is started
+    package: str  # in `packages.json`
+    play: Play  # one turn in it
+    shows: bool = True  # itself; else the bridge opens its page
+    unasked: str = "trip.sign_in"  # a capability whose question this host cannot ask
+    clock: str = ""  # by which setting of its own it waits for a tool only so long
+    has_model: bool = True  # its model calls the app; else the person does, by commands
     instead: Mapping[str, Seen] = field(default_factory=dict)
 
 

@@ -40,25 +40,15 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call, or a page that cannot be connected.
+    """A call, or a page that cannot be connected."""
 
-    Attributes:
-        call: The capability; empty where `result` says why none can be connected.
-        given: Its parameters; `$NAME` is what an earlier call kept.
-        asks: Words of each question, and `accept` with changes or `decline`.
-        result: A pattern of the result.
-        keep: Names, and the members of the result that they stand for.
-        again: Call again until the result matches.
-        page: The page below the demo's folder.
-    """
-
-    call: str
-    given: Json = field(default_factory=dict)
-    asks: Sequence[Json] = ()
-    result: str = ""
-    keep: Json = field(default_factory=dict)
-    again: bool = False
-    page: str = ""
+    call: str  # the capability; empty where `result` says why none can be connected
+    given: Json = field(default_factory=dict)  # with `$NAME` for what was kept
+    asks: Sequence[Json] = ()  # words of each question, and `accept` with changes or `decline`
+    result: str = ""  # A pattern of the result
+    keep: Json = field(default_factory=dict)  # of the result: name -> its place
+    again: bool = False  # call again until the result matches
+    page: str = ""  # the page below the demo's folder
 
 
 def find_demos(folder: Path) -> list[Demo]:

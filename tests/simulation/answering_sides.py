@@ -46,25 +46,17 @@ class Calm(Random):
 
 
 class Sitter(Person):
-    """Who is asked one thing, and does with it what `outcome` says: accept or decline it, dismiss
-    it, leave; or think about it for longer than anybody waits.
-
-    Attributes:
-        shown: What they saw, as often as they were shown something.
-        taken_down: Whether it was taken away from them.
-        leave: How the place where they sit goes away.
-        withdraw: How who asks takes it back.
-    """
+    """The user, who is asked once and does what `outcome` says."""
 
     def __init__(self, outcome: str, meant: Json, file: str) -> None:
         super().__init__(Calm(), 0.0)
         self._outcome = outcome
         self._file = file
         self.asked_one = Asked(1, {}, WISHES.get(outcome, "accept"), meant)
-        self.shown: list[str] = []
-        self.taken_down = False
-        self.leave: Callable[[], None] = lambda: None
-        self.withdraw: Callable[[], None] = lambda: None
+        self.shown: list[str] = []  # what they saw, as often as they were shown something
+        self.taken_down = False  # whether it was taken away from them
+        self.leave: Callable[[], None] = lambda: None  # how the place where they sit goes away
+        self.withdraw: Callable[[], None] = lambda: None  # how who asks takes it back
         self._left = list(meant.values())
 
     def recognise(self, words: str) -> Asked:

@@ -29,29 +29,17 @@ LONGEST = 5_000.0  # virtual seconds of one session
 
 @dataclass
 class Session:
-    """What happened.
+    """What happened in one session."""
 
-    Attributes:
-        answers: What who asked got, in its own words, as often as it did.
-        shown: What was seen where it is answered.
-        said: What was said there: (outcome, values).
-        taken_down: Whether it was taken away there.
-        requested: How an ABP agent was asked: the method, and the parameters.
-        question: It, as the bridge had it; None where the bridge never did.
-        answer: How it ended for the bridge.
-        routes: Each surface that it was asked on, and how.
-        problems: What no session may do.
-    """
-
-    answers: list[Json] = field(default_factory=list)
-    shown: list[str] = field(default_factory=list)
-    said: list[tuple[str, Json]] = field(default_factory=list)
-    taken_down: bool = False
-    requested: Json = None
-    question: Question | None = None
-    answer: Answer | None = None
-    routes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    answers: list[Json] = field(default_factory=list)  # that the asking side got
+    shown: list[str] = field(default_factory=list)  # what was seen where it is answered
+    said: list[tuple[str, Json]] = field(default_factory=list)  # there: (outcome, values)
+    taken_down: bool = False  # whether it was taken away there
+    requested: Json = None  # how an ABP agent was asked: the method, and the parameters
+    question: Question | None = None  # it, as the bridge had it; None where the bridge never did
+    answer: Answer | None = None  # how it ended for the bridge
+    routes: list[str] = field(default_factory=list)  # each surface that it was asked on, and how
+    problems: list[str] = field(default_factory=list)  # what no session may do
 
 
 def play(

@@ -26,28 +26,17 @@ APART = 1.0  # seconds that a person's times differ by: a timer's would not
 
 @dataclass
 class Asked:
-    """One question of an app's.
-
-    Attributes:
-        request: `{method, params}` as the app sent it.
-        wish: What the person does: accept, decline, dismiss, or ignore.
-        data: What they accept it with, as ABP has it.
-        said: Each (who, outcome, data) that was really said, by whatever way.
-        is_left_behind: The app does not wait for the answer: the call may end before it.
-        withdrawn: Its app crashed: nobody is there to take an answer.
-        began: When it was asked, in seconds of the loop's clock.
-        brought: When a host first brought its answer, where it keeps a round's until all are there.
-    """
+    """One question of an app."""
 
     number: int
-    request: Json
-    wish: str
-    data: Json
-    said: list[tuple[str, str, Json]] = field(default_factory=list)
-    is_left_behind: bool = False
-    withdrawn: bool = False
-    began: float = 0.0
-    brought: float | None = None
+    request: Json  # `{method, params}` as the app sent it
+    wish: str  # what the person does: accept, decline, dismiss, or ignore
+    data: Json  # what they accept it with, as ABP has it
+    said: list[tuple[str, str, Json]] = field(default_factory=list)  # (who, outcome, data)
+    is_left_behind: bool = False  # the app does not wait for the answer: the call may end before it
+    withdrawn: bool = False  # its app crashed: nobody is there to take an answer
+    began: float = 0.0  # when it was asked, in seconds of the loop's clock
+    brought: float | None = None  # when its host brought it
 
     @property
     def is_late(self) -> bool:

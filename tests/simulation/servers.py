@@ -28,20 +28,7 @@ QUESTIONS: list[tuple[Json, Json]] = [  # what each field is, and the answer
 
 
 class Server:
-    """One server: it asks in each call, some of it at once, and waits for all answers.
-
-    Args:
-        rng: Decides what each call does.
-        person: Is told of each question before it is asked.
-        pipes: What the proxy says, and what it reads.
-        crashes: How likely a step is its last.
-        questions: What it asks.
-
-    Attributes:
-        asked: Each question, and what the proxy answered, as often as it did.
-        said: The results of its calls.
-        begun: The words that calls came with.
-    """
+    """A server that asks in each call and waits for all answers."""
 
     def __init__(
         self,
@@ -51,16 +38,16 @@ class Server:
         crashes: float,
         questions: list[tuple[Json, Json]],
     ) -> None:
-        self._rng = rng
-        self._person = person
-        self._crashes = crashes
-        self._questions = questions
+        self._rng = rng  # decides what each call does
+        self._person = person  # is told of each question before it is asked
+        self._crashes = crashes  # how likely a step is its last
+        self._questions = questions  # what it asks
         self.is_modern = rng.random() < 0.5
         self.is_destructive = rng.random() < 0.7
         self.peer = Peer(*pipes, self._on_message)
-        self.asked: list[tuple[Asked, list[Json]]] = []
-        self.said: list[Json] = []
-        self.begun: set[str] = set()
+        self.asked: list[tuple[Asked, list[Json]]] = []  # with the answers
+        self.said: list[Json] = []  # the results of its calls
+        self.begun: set[str] = set()  # the words that calls came with
         self.crashed = False
         self._rounds: dict[str, dict[str, list[Json]]] = {}  # answers by key, by state
         self._calls: dict[Json, asyncio.Task[None]] = {}

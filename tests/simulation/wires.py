@@ -20,21 +20,13 @@ APART = 3e-6  # seconds between two pieces of one pipe, at least
 
 @dataclass
 class Weather:
-    """How one pipe treats what goes through it.
+    """How one pipe treats what goes through it."""
 
-    Attributes:
-        latency: Seconds that bytes are on their way, at most; they never overtake each other.
-        torn: Whether they come in pieces that are not messages.
-        capacity: Bytes that it holds before its writer has to wait.
-        stalls: Seconds that its reader takes between two looks at it, at most.
-        faults: How often it treated it badly, by what it did.
-    """
-
-    latency: float = 0.0
-    torn: bool = False
-    capacity: int = 64 * 1024
-    stalls: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
+    latency: float = 0.0  # seconds on the way, at most; bytes keep their order
+    torn: bool = False  # whether they come in pieces that are not messages
+    capacity: int = 64 * 1024  # bytes that it holds before its writer has to wait
+    stalls: float = 0.0  # seconds that its reader takes between two looks at it, at most
+    faults: Counter[str] = field(default_factory=Counter)  # counted by kind
 
 
 class Pipe(ByteReader, ByteWriter):

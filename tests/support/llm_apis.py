@@ -24,19 +24,12 @@ CALL = ("look_up", {"city": "Bern"})
 
 @dataclass(frozen=True)
 class Wire:
-    """One API: how it streams an answer, and what it calls things.
+    """One API: how it streams an answer."""
 
-    Attributes:
-        model: One that it has.
-        said: The words in which it says that an answer is whole, is too long, is refused.
-        events: (the texts, the call of a tool, the reason to stop) -> what it streams.
-        ignored: What it does not keep of `WANTED`.
-    """
-
-    model: str
-    said: tuple[str, str, str]
+    model: str  # one that it has
+    said: tuple[str, str, str]  # whole, too long, refused
     events: Callable[[Sequence[str], Json, str], Iterator[Json]]
-    ignored: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # what it does not keep of `WANTED`
     last: bytes = b""
 
     def stream(self, texts: Sequence[str] = TEXTS, call: Json = None, why: str = "") -> bytes:

@@ -25,36 +25,21 @@ KNOWN = {"response_types_supported": ["code"], "code_challenge_methods_supported
 
 @dataclass
 class SignInServer:
-    """A running one.
-
-    Attributes:
-        granted: The grant types of the tokens it gave, in that order.
-        lifetime: Of a token, in seconds.
-        refuses: Whether it lets nobody in.
-        takes_none: Whether it takes no token, not even its own.
-        scope: What a token must be good for.
-        token_replies: What the next who want a token get.
-        on_asked: Called with each request that has a token.
-        refused: How many requests had no token, or another.
-        challenge: Of the sign-in that is under way.
-        renewals: How many refresh tokens it gave; the last one can be used.
-        granted_scope: What the last sign-in was for.
-        clients: How many have registered.
-    """
+    """A running one."""
 
     here: str = ""
-    granted: list[str] = field(default_factory=list)
-    lifetime: int = 3_600
-    refuses: bool = False
-    takes_none: bool = False
-    scope: str | None = None
-    token_replies: list[Reply] = field(default_factory=list)
-    on_asked: Callable[[Json], None] = lambda asked: None
-    refused: int = 0
-    clients: int = 0
-    challenge: str = ""
-    renewals: int = 0
-    granted_scope: str | None = None
+    granted: list[str] = field(default_factory=list)  # grant types of its tokens
+    lifetime: int = 3_600  # of a token, in seconds
+    refuses: bool = False  # whether it lets nobody in
+    takes_none: bool = False  # whether it takes no token, not even its own
+    scope: str | None = None  # what a token must be good for
+    token_replies: list[Reply] = field(default_factory=list)  # what the next who want a token get
+    on_asked: Callable[[Json], None] = lambda asked: None  # of each request
+    refused: int = 0  # how many requests had no token, or another
+    clients: int = 0  # how many have registered
+    challenge: str = ""  # of the sign-in that is under way
+    renewals: int = 0  # how many refresh tokens it gave; the last one can be used
+    granted_scope: str | None = None  # what the last sign-in was for
 
     @property
     def url(self) -> str:
