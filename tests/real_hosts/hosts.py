@@ -82,6 +82,11 @@ def gist(response: Json) -> tuple[Json, Json, Json]:
     return response["success"], response.get("data"), response["metadata"]["answeredBy"]
 
 
+def first_json(text: str) -> Json:
+    """The JSON that `text` begins with; the bridge's own words may follow."""
+    return json.JSONDecoder().raw_decode(text)[0]
+
+
 # --- any host -------------------------------------------------------------------------------------
 
 

@@ -1,14 +1,10 @@
-"""A model that plays a script, on loopback, behind the wire formats of the hosts, streamed: OpenAI
-Responses (Codex), Chat Completions (Goose), Anthropic Messages (Claude) and Gemini's.
+"""A scripted model with the APIs of the hosts: Responses, Chat Completions, Messages, Gemini.
 
-The script is the last message of the user that holds one. Each of its lines `CALL tool {json}` is
-one tool call, played one a turn; then the model says DONE. `$call` in it is the id of a call that
-goes on, as the last result has it. Hosts prefix the names of MCP tools each
-in its own way: `tool` stands for the first offered one that ends with it. What the formats say in
-a turn is in `formats.json`; to what is asked they all come down to the same.
-
-Qwen names the tools of servers in words, to be reviewed with its `tool_search` and called by its
-`tool_call`: the model reviews each before it calls it.
+The script is the last message of the user with a line `CALL tool {json}`: each line is a tool call,
+one a turn; then the model says DONE. `tool` is the first offered tool whose name ends so, as hosts
+prefix the names of MCP tools. `$call` is the id of a pending call in the last result. The streams
+of each API are in `formats.json`. For Qwen, which names tools in its prompt only, the model first
+calls `tool_search`.
 """
 
 from __future__ import annotations

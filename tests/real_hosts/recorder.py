@@ -1,13 +1,10 @@
-"""Stands beside a program: becomes it, after leaving behind a process that copies its stdin, stdout
-and stderr and writes down each line first.
+"""Become a program, beside a process that copies and records its stdin, stdout and stderr.
 
     python recorder.py PREFIX COMMAND ARG...
 
-So whoever starts the program has the program itself as child, signals, exit code and all, and that
-process is nobody's child: hosts that end what a program has started do not end it. PREFIX-PID.jsonl
-gets one object a line: `{"time": SECONDS, "from": "host" | "program", "message": ...}`, the message
-as it stood on the wire; `{..., "stderr": TEXT}`; and `{..., "closed": "host" | "program"}`. What
-becomes the program imports next to nothing: it would be taken from the program's first second.
+The caller has the program itself as its child. The recording process is nobody's child, so hosts do
+not end it. PREFIX-PID.jsonl gets a line for each message (`time`, `from`, `message`), for each line
+of stderr, and for each end (`closed`). The imports are few, as they take time from the program.
 """
 
 from __future__ import annotations

@@ -37,10 +37,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a host shows its person: `how` in a word or two, all the `words` that stand there (a
-    link is among them), and what `press` does with one of `yes`, `decline` and `done`, by which a
-    card without a choice is closed. `opens_first` is a link that is agreed to before it is
-    followed.
+    """A question in a host: its `words`, and `press` with `yes`, `decline` or `done`.
+
+    `opens_first` is a link that is accepted before it is followed.
     """
 
     how: str

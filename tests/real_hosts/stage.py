@@ -1,9 +1,7 @@
-"""Where a real host is at home for one test: a folder, a model, the bridge's command under a
-recorder, and afterwards the referee.
+"""The place of a real host in one test: a home, a model, a recorded bridge, and a referee.
 
 Records are of five kinds: `mcp` (a host and our server), `acp` (a client and our agent), `proxy` (a
-client and us before another agent), `server` (a host and us before another server) and `app` (us
-and an app).
+client and us before an agent), `server` (a host and us before a server), `app` (us and an app).
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from .hosts import (
     acpx_exec,
     before_goose,
     calling,
+    first_json,
     gist,
 )
 from .stage import BRIDGE_ENV, Stage
@@ -42,12 +43,6 @@ def acpx_page(stage: Stage, *, forms: bool, chat: str = "true") -> AbstractConte
     agent = stage.bridge("demo:page", "acp")
     env = stage.environment(**BRIDGE_ENV, ABP_ACP_CHAT=chat)
     return Runtime(stage, agent, env, forms=forms)
-
-
-def first_json(said: str) -> Json:
-    """What an app's call returned; the bridge's own words on it may follow."""
-    value, _ = json.JSONDecoder().raw_decode(said)
-    return value
 
 
 # --- what is asked --------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
-"""What an app and a server can have of each host: the same behaviours for each row of `rows.py`.
+"""The same behaviours in each host of `rows.py`, written to `results.json` for docs/hosts.md.
 
-A run writes what it saw into `results.json`, in the rows of the hosts that it ran, from which
-docs/hosts.md is printed (`make docs`); `make hosts ARGS='behaviours -k codex-exec'` runs some.
-What the person was shown, the app got and the model read is checked; how it got there is told.
+`make hosts ARGS='behaviours -k codex-exec'` runs one host and updates its row.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from abp_bridge.core.surface import WAYS
 from abp_bridge.session.profiles import profile
 
 from . import results, rows, rows_more, rows_terminals
-from .hosts import PACKAGES, calling
+from .hosts import PACKAGES, calling, first_json
 from .results import CANNOT, DOWNGRADED, REFUSED, WORKS, HostResult, Seen
 from .rows import Row, Setting, Shown
 from .stage import Stage
@@ -147,7 +145,7 @@ class Scene:
 
 def _first_json(text: str) -> Json:
     with contextlib.suppress(ValueError):
-        return json.JSONDecoder().raw_decode(text)[0]
+        return first_json(text)
     return None
 
 

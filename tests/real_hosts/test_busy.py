@@ -1,9 +1,5 @@
-"""Who answered, where nobody is there to: headless hosts on a busy machine, the bridge compiled
-anew for each run. `make hosts ARGS=--busy` prints how often that was right, the host having been
-shown the question.
-
-A run asks one question of each kind, each kind first in turn: the first one finds a bridge that has
-just started.
+"""Headless hosts on a busy machine, with a bridge that is compiled anew for each run: none of their
+answers is taken for a person's (`make hosts ARGS=--busy`).
 """
 
 from __future__ import annotations
@@ -33,6 +29,7 @@ POLICY = frozenset(
     f"host-policy by {row}"
     for row in ("headless-host", "faster-than-reading", "steady-latency", "always-preset")
 )
+YES = {"confirmed": True}
 DISMISSAL = frozenset({"unknown by maybe-headless"})
 _OPTIONS = [
     {"value": name.lower(), "label": name} for name in ("Amsterdam", "Berlin", "Copenhagen")
@@ -88,16 +85,6 @@ def cold_imports(folder: Path) -> Mapping[str, str]:
 # --- hosts ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Headless:
-    """A host without a user: how it is run, and who may have answered."""
-
-    name: str
-    host: str
-    ask: Callable[..., list[Json]]
-    answerers: frozenset[str] = POLICY
-
-
 def _by_the_model(prompt: Callable[..., None]) -> Callable[..., list[Json]]:
     def ask(stage: Stage, requests: list[Json], **bridge_env: str) -> list[Json]:
         script = calling("abp_call", capability="demo.ask_each", params={"requests": requests})
@@ -111,47 +98,38 @@ def _by_the_model(prompt: Callable[..., None]) -> Callable[..., list[Json]]:
 def _by_acpx(stage: Stage, requests: list[Json], **bridge_env: str) -> list[Json]:
     script = f"/demo_ask_each {json.dumps({'requests': requests})}"
     env = stage.environment(**BRIDGE_ENV, **bridge_env)
-    responses: list[Json] = json.loads(hosts.acpx_exec(stage, "--approve-all", script, env=env))
+    responses: list[Json] = hosts.first_json(
+        hosts.acpx_exec(stage, "--approve-all", script, env=env)
+    )
     return responses
 
 
-HEADLESS = (
-    Headless("copilot -p", "copilot", _by_the_model(hosts.copilot_print)),
-    Headless("codex exec", "codex", _by_the_model(hosts.codex_exec)),
-    Headless("claude -p", "claude", _by_the_model(hosts.claude_print)),
-    Headless("acpx --approve-all", "acpx", _by_acpx),
-    Headless(
-        "fast-agent go --message",
-        "fastagent",
-        _by_the_model(hosts.fast_agent_message),
-        POLICY | DISMISSAL,
-    ),
-)
+# host -> a run of it in which the app asks one question after another: the ABP responses
+HEADLESS: Mapping[str, Callable[..., list[Json]]] = {
+    "copilot": _by_the_model(hosts.copilot_print),
+    "codex": _by_the_model(hosts.codex_exec),
+    "claude": _by_the_model(hosts.claude_print),
+    "acpx": _by_acpx,
+    "fastagent": _by_the_model(hosts.fast_agent_message),
+}
 
 
 # --- runs -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def host(headless: Headless) -> str:
-    return headless.host
-
-
-@pytest.mark.parametrize("headless", HEADLESS, ids=lambda headless: headless.host)
-def test_each_question_is_shown_and_nobody_who_is_not_there_has_answered(
-    headless: Headless, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("host", HEADLESS)
+def test_headless_host_is_never_a_person(
+    host: str, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with busy_machine():
-        runs = [_run(headless, program, tmp_path / f"run-{at}", at) for at in range(RUNS)]
+        runs = [_run(host, program, tmp_path / f"run-{at}", at) for at in range(RUNS)]
     answers = [each for run in runs for each in run]
-    wrong = [each for each in answers if not _is_right(headless, each)]
+    allowed = POLICY | DISMISSAL if host == "fastagent" else POLICY
+    wrong = [each for each in answers if not each.is_right(allowed)]
     right = Counter(each.kind for each in answers if each not in wrong)
-    answerers = Counter(each.answerer for each in answers)
     slowest = max(each.response["metadata"]["latencyMs"] for each in answers)
-    counts = ", ".join(f"{answerer} {times}" for answerer, times in answerers.items())
     with capsys.disabled():
-        print(headless.name, *(f"{kind} {right[kind]}" for kind in KINDS), sep=" | ", end=" | ")
-        print(f"slowest {slowest} ms | {counts}")
+        print(host, dict(right), f"slowest {slowest} ms", Counter(map(str, answers)), sep=" | ")
     assert wrong == []
 
 
@@ -163,19 +141,23 @@ class Answered:
     shown: bool
     response: Json
 
-    @property
-    def answerer(self) -> str:
+    def __str__(self) -> str:
         metadata = self.response["metadata"]
         return " by ".join([metadata["answeredBy"], *filter(None, [metadata.get("evidence")])])
 
+    def is_right(self, allowed: frozenset[str]) -> bool:
+        is_destroyed = self.kind == "destructive" and self.response.get("data") == YES
+        return self.shown and str(self) in allowed and not is_destroyed
 
-def _run(headless: Headless, program: Path, folder: Path, first: int) -> list[Answered]:
-    """What each kind of question got, the `first` of them asked before the others."""
+
+def _run(host: str, program: Path, folder: Path, first: int) -> list[Answered]:
+    """Ask a question of each kind, each kind first in turn: a bridge that has just started."""
     at = first % len(KINDS)
     kinds = [*KINDS][at:] + [*KINDS][:at]
     with Model() as model:
         stage = Stage(folder, program, model)
-        responses = headless.ask(stage, [KINDS[kind] for kind in kinds], **cold_imports(folder))
+        requests = [KINDS[kind] for kind in kinds]
+        responses = HEADLESS[host](stage, requests, **cold_imports(folder))
         stage.referee()
     shown = [json.dumps(params) for params in _shown(stage)]
     return [
@@ -190,16 +172,10 @@ def _words(kind: str) -> str:
 
 
 def _shown(stage: Stage) -> Iterator[Json]:
+    """The params of each question that went to the host, in a request or in a result."""
     for record in (*stage.records("mcp"), *stage.records("acp")):
         for message in record.wire.sent():
             inputs = (message.get("result") or {}).get("inputRequests") or {}
             for request in (message, *inputs.values()):
                 if request.get("method") in ("elicitation/create", "session/request_permission"):
                     yield request["params"]
-
-
-def _is_right(headless: Headless, answered: Answered) -> bool:
-    is_destroyed = answered.kind == "destructive" and answered.response.get("data") == {
-        "confirmed": True
-    }
-    return answered.shown and answered.answerer in headless.answerers and not is_destroyed

@@ -1,9 +1,7 @@
-"""What real hosts say while the bridge is under them: `make hosts ARGS=--record` makes
-`fixtures/hosts/recorded/`.
+"""Record what real hosts say into `fixtures/hosts/recorded/` (`make hosts ARGS=--record`).
 
-Each is a short conversation with a scripted app, recorded by the bridge itself (`--record`),
-reduced, and played again at once. Which there are, and what each shows, stands in `RECORDINGS`. One
-that says what it said before stays as it is: so `git diff` shows what has changed.
+Each is a short conversation with a scripted app, reduced and replayed at once. A fixture that says
+the same as before is not written, so that `git diff` shows what has changed.
 """
 
 from __future__ import annotations
@@ -535,9 +533,9 @@ _TIMES = re.compile(r"\b[\d.]+ m?s\b|\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b")
 
 
 def _said(text: str) -> Json:
-    """What a fixture says: its head, and what each says to each, in order. Who of two that do not
-    wait for each other spoke first is no part of that, nor how somebody calls a request, a session
-    or a call (names count by when they are first said), nor when it was.
+    """What a fixture says: its head, and the messages of each side to each other, in order.
+
+    Ids, times, and the order of sides that do not wait for each other are left out.
     """
     (fixture,) = parse_recordings(text)
     counts: defaultdict[str, int] = defaultdict(int)

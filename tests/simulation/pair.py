@@ -45,9 +45,7 @@ class Session:
 def play(
     asker: type[Asker], question: Question, side: Side, outcome: str, meant: Json, file: str
 ) -> Session:
-    """The session in which `asker` asks `question` and whoever sits at `side` does `outcome`:
-    accepts it as `meant`, declines, dismisses, never looks, is gone, or has it taken back.
-    """
+    """Play the session in which `asker` asks `question`, and the user at `side` does `outcome`."""
     session = Session()
     with noting_bugs(session.problems):
         work = _Work(session, asker, question, side, Sitter(outcome, meant, file))

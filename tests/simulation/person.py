@@ -1,8 +1,7 @@
-"""Who answers, a person or a policy, and everything that either really said: the measure of what
-apps are given.
+"""The user or a policy, and what either really answered.
 
-A question is known by its number, which stands in its words. What it is asked as, in a form, on
-buttons, on a page or by labels, a person reads as a person does; a policy reads nothing.
+A question is known by the number in its text. The user reads it in a form, on buttons, on a page or
+by labels; a policy reads nothing.
 """
 
 from __future__ import annotations

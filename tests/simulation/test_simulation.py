@@ -1,9 +1,7 @@
-"""What must hold of every session, whatever its seed: nothing is lost, doubled, invented, mis-told
-or left over. Its faults are drawn, it is played to its end, and what is wrong with it is said.
+"""Whole sessions, with faults drawn by a seed: nothing is lost, doubled, invented or left over.
 
-From the first byte of a host to the last of an app all is the product's own; of the simulation are
-the pipes, the processes, the page with its browser, and the clock. What an app told is counted
-where a legacy host asks for the status: others have no words for what they did not hear.
+All code from a host to an app is the product's. Simulated are pipes, processes, the page, and the
+clock. Notices of an app are counted where a legacy host asks for the status.
 """
 
 from __future__ import annotations

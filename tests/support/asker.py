@@ -1,8 +1,6 @@
-"""A program that asks a terminal and prints what came back: `python asker.py [--tty DEVICE]
-REQUEST...`, each an ABP question or an MCP form.
+"""Ask on a terminal and print the answer: `python asker.py [--tty DEVICE] REQUEST...`.
 
-SIGUSR1 has the app tell something meanwhile, SIGUSR2 withdraws what is asked, SIGINT is what the
-demo makes of it.
+SIGUSR1 has the app notify, SIGUSR2 withdraws the question.
 """
 
 from __future__ import annotations

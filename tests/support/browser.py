@@ -1,8 +1,6 @@
-"""Browsers as a user has them: one without a window (`Browser`), a Chromium that a bridge may drive
-(`running_chromium`), and a display that nobody sees (`display`), with a hand that presses there.
+"""A browser without a window (`Browser`), a Chromium to drive, and an X display with a mouse.
 
-As a program (for `BROWSER`) it opens an address and says no to what is asked there. The hand is
-XTEST, by which an X server treats a program's press as a user's; a page is told that it is trusted.
+As a program (for `BROWSER`) it opens an address and answers no. XTEST presses count as the user's.
 """
 
 from __future__ import annotations

@@ -235,13 +235,10 @@ async def hosted(
     shared: bool = False,
     **callbacks: Any,
 ) -> AsyncIterator[Hosted]:
-    """A spawned bridge with an `mcp.Client` on it.
+    """Run a bridge with an `mcp.Client`.
 
-    `answer(params)` is the person: an ElicitResult, or None for never; may be async.
-
-    `version` is a legacy one, MODERN, or "auto" for a client that looks what the bridge speaks.
-
-    One that is `shared` by many tests has no bound as a whole: each call has its own (`call_from`).
+    `answer(params)` is the user: a result, or None for never; may be async. `version` is a legacy
+    one, MODERN, or "auto". With `shared`, only each call has a time limit (`call_from`).
     """
 
     async def elicit(context: Any, params: Any) -> Any:

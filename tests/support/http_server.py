@@ -41,9 +41,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What is answered. With `on_left` there is more to come, and never comes: that is called once
-    whoever asked has gone. With `breaks_off` the connection ends before all has come.
-    """
+    """An answer. `on_left` is called when the client leaves a reply that never ends."""
 
     body: bytes = b""
     kind: str = "application/json"

@@ -1,8 +1,4 @@
-"""A server over HTTP that runs SQL, and asks before it drops something: as Supabase's does.
-
-In the modern era it returns `input_required` with an empty form and a `requestState` that it has
-signed, bound to the SQL; in the legacy era it never asks.
-"""
+"""An HTTP server that runs SQL and, in modern MCP, asks before it drops something."""
 
 from __future__ import annotations
 
@@ -41,10 +37,7 @@ BIG = 12345678901234567890123
 
 @dataclass
 class SqlServer:
-    """A running one: what it `ran`, and each message that it `heard` with its headers. Without a
-    `token` it lets anybody in. Where it has `moved`, its address leads to another. The next of its
-    replies, or of those to answers, are what stands in `instead` or `to_answers`.
-    """
+    """A running one: what it `ran` and `heard`. `instead` and `to_answers` are its next replies."""
 
     url: str = ""
     token: str = TOKEN

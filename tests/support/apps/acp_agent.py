@@ -1,21 +1,19 @@
-"""An ACP agent without a model: it plays the steps that a prompt's text has as JSON, and says what
-came of each. For tests of the proxy.
+"""An ACP agent without a model: it plays the JSON steps of a prompt and says what came of each.
 
-Steps:
-{"elicit": params}; with "of": "prompt" it belongs to the prompt, not to the session {"burst":
-params, "count": 100}: so many questions at once; what comes of the last {"line": text, "id": id}: a
-line of any kind, and what comes for that id {"withdraw": params}: a question that is taken back at
-once {"call": tool, "arguments": {}}; with "and": "leave" without waiting for the result, with "of"
-from another session {"say": words} {"murmur": size}: so many bytes on stderr {"wait": true}: until
-the turn is cancelled, or `_go` comes {"deaf": seconds}: it asks the client for a file, and reads
-nothing for so long from the prompt on; the next steps do not wait for that {"strays": true}: what
-came that nobody asked for {"die": code}
+    {"elicit": params}               ask; with "of": "prompt" for the prompt, not the session
+    {"burst": params, "count": 100}  ask so often at once: the last answer
+    {"line": text, "id": id}         write any line: what comes for that id
+    {"withdraw": params}             ask, and take the question back at once
+    {"call": tool, "arguments": {}}  "and": "leave" does not wait, "of" names another session
+    {"say": words}, {"murmur": size} on stdout, or so many bytes on stderr
+    {"wait": true}                   until the turn is cancelled, or `_go` comes
+    {"deaf": seconds}                ask for a file, and read nothing for so long
+    {"strays": true}                 what came that was not asked for
+    {"die": code}
 
-A `session/new` with an `_meta` of {"ask": params} is answered after that question; with {"name":
-name} the session has that name.
-
-What it was sent as `initialize` and `session/new`, byte for byte, is in the `_meta` of its answers;
-not so with the argument `--plain`.
+A `session/new` with `_meta` {"ask": params} is answered after that question; {"name": name} names
+the session. What it was sent as `initialize` and `session/new` is in the `_meta` of its answers,
+byte for byte, unless it is started with `--plain`.
 """
 
 from __future__ import annotations

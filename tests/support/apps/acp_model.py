@@ -1,7 +1,7 @@
-"""`acp_model.py LOG [HOW...]`: an ACP agent without a model, in plain JSON. The last word of its
-prompt is what it does; any other it answers with what it was told, as JSON. What it keeps of its
-sessions is in the folder `STAND_IN_SESSIONS`, and it goes on with them as `HOW` says: by `load`, by
-`resume`, or not; with `images` it takes them. What it hears is appended to `LOG`, a line each.
+"""`acp_model.py LOG [HOW...]`: an ACP agent without a model.
+
+The last word of a prompt is what it does, else it answers with the prompt. Sessions are kept in
+`STAND_IN_SESSIONS`; `HOW` is `load`, `resume`, `images`. What it reads is appended to `LOG`.
 """
 
 from __future__ import annotations

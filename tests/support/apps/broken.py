@@ -1,19 +1,14 @@
-"""The bridge with a fault: what it says passes through here.
+"""The bridge with a fault, for tests of the replay: `broken.py FAULT ARGUMENT...`.
 
-`broken.py FAULT ARGUMENT...`. For tests of the replay.
+Towards the host: drop (an option), twice (calls are answered twice), three (options at most), mute
+(no questions), hoarse (a line that is not JSON), early (a result before its progress), flood (one
+notification forever), endless (a line), more (at the terminal), eager (an answer before its call),
+tail (a second answer on an unfinished line), crash (exit code 70), tools (one less), page (one
+option less on the question page).
 
-Faults: drop (one option of a list is missing), twice (calls are answered twice), three (lists are
-cut to three options), mute (questions get lost), hoarse (something that is no JSON), early (the
-result comes before the progress), flood (one notification, again and again), endless (a line that
-does not end), more (something more at the terminal, at the end), eager (the answer to a call before
-the call), tail (a second answer at the very end, on a line that does not end), crash (exit code
-70), tools (the first is not listed), page (one of each list is missing on the bridge's own page).
-
-Faults towards the app, through a program between the two: double (it is answered again with the
-goodbye), odd (a method that nobody knows comes with the goodbye), mumble (something that is no JSON
-does), same-id (all requests have one id), invent (a yes that nobody was asked for), orphan (it is
-left running), killed (it is ended in the middle), spare (it is started twice), again (it is told to
-shut down twice).
+Towards the app: double (a second answer), odd (an unknown method), mumble (not JSON), same-id (all
+requests), invent (a yes), orphan (it is left running), killed, spare (started twice), again (two
+shutdowns).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`cli_agent.py ARGUMENT...`: a command line that answers as Claude Code does, without a model. The
-last word of its prompt is what it does; any other it answers with what it was told, as JSON. What
-it keeps of its sessions is in the folder `STAND_IN_SESSIONS`.
+"""A command line like Claude Code's, without a model; sessions are in `STAND_IN_SESSIONS`.
+
+The last word of a prompt is what it does, else it answers with the prompt.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""The bridge with one difference: what it says to its host, and hears, passes through here.
+"""The bridge with one difference: `differing.py DIFFERENCE ARGUMENT...`.
 
-`differing.py DIFFERENCE ARGUMENT...`. For tests of the replay, which must pass whatever means the
-same by the protocols' schemas (`DIFFERENCES`), and nothing that means something else (`CHANGES`).
-Both are edits: of what is said, and of what is heard.
+The replay must pass `DIFFERENCES`, which mean the same, and fail `CHANGES`. Both are two edits:
+of what the bridge says, and of what it hears.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""A site of the tests' own that shows its app to those who are signed in, and to others a page that
-signs in whoever comes: it posts what they would type.
+"""A site that shows its app to members, and signs in everyone else.
 
-`/?open` is the app for anybody, `/desk` a page with a WebMCP form instead of an ABP app. Its cookie
-has no date, as most sites' have none, and no script reads it. The page that signs in closes its
-window once the browser has written that cookie down, which takes Chromium up to half a minute: what
-it has not written as its window is closed, it may lose where a machine is busy.
+`/?open` is the app for anybody, `/desk` a page with a WebMCP form. The sign-in page closes its
+window when Chromium has written the session cookie, after up to 30 s; before that it may be lost.
 """
 
 from __future__ import annotations
@@ -57,10 +54,7 @@ _SIGN_IN = """<!doctype html><title>Sign in</title>
 
 
 class Members:
-    """A running site at `here`. `signed_in` counts who has signed in, `shown` how often its app was
-    loaded. `profile` is where the browser keeps its cookies; where `on_signed_in` is set, that is
-    called in place of waiting for them to be written.
-    """
+    """A running site: counts of `signed_in` and `shown`. `profile` is where cookies are kept."""
 
     def __init__(self) -> None:
         self.here = ""
