@@ -84,10 +84,8 @@ listener.join()
 """
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["--app", "demo"]], ids=["nothing to look for", "looking"]
-)
-def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.process
+def test_every_line_passes_byte_for_byte(tmp_path: Path) -> None:
     heard, says = tmp_path / "heard", tmp_path / "says"
     told = b"".join(reversed(ODD_LINES[:-1])) + ODD_LINES[-1]
     says.write_bytes(told)
@@ -95,7 +93,7 @@ def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -
     words = tmp_path / "stderr"
     with words.open("wb") as errors:
         run = subprocess.Popen(
-            [*ACP, *arguments, "--", sys.executable, "-c", PARROT, heard, says],
+            [*ACP, "--app", "demo", "--", sys.executable, "-c", PARROT, heard, says],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -120,6 +118,7 @@ def test_every_line_passes_byte_for_byte(arguments: list[str], tmp_path: Path) -
     assert words.read_bytes() == b""
 
 
+@pytest.mark.process
 def test_who_does_not_read_holds_up_who_writes() -> None:
     with spawned(
         sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"

@@ -44,5 +44,9 @@ async def carry(reader: ByteReader, writer: ByteWriter) -> None:
     writer.close()
 
 
+def run(command: list[str]) -> None:
+    anyio.run(pump, command, take_over_stdio(), backend_options=OPTIONS)
+
+
 if __name__ == "__main__":
-    anyio.run(pump, sys.argv[1:], take_over_stdio(), backend_options=OPTIONS)
+    run(sys.argv[1:])

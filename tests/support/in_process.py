@@ -17,12 +17,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import anyio
 from mcp.client import stdio as mcp_stdio
 
+from abp_bridge.acp.proxy import relay
 from abp_bridge.apps.demo import __main__ as demo
 from abp_bridge.cli import acp, ask, compose, mcp, program, refusal, serve
 from abp_bridge.cli.main import _run_command as run_words
@@ -31,12 +33,14 @@ from abp_bridge.cli.options import configure_log
 from abp_bridge.cli.runtime import UsageExit
 from abp_bridge.jsonrpc import subprocess as children
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
-from abp_bridge.log import print_message
+from abp_bridge.log import NonBlockingHandler, print_message
+from support import era_pump
 from support.apps import scripted
 from support.paths import APPS
 
 Main = Callable[[int, int], int]  # of a program: its stdin and stdout as file descriptors
 Serve = Callable[[Sequence[str], asyncio.StreamReader, TextIO], Coroutine[Any, Any, None]]
+ServeBlocking = Callable[[Sequence[str], BinaryIO, TextIO], None]
 
 # How a program's command begins -> what it does in a thread, with its further words and its pipes.
 PROGRAMS: Mapping[tuple[str, ...], Serve] = {
@@ -47,12 +51,17 @@ PROGRAMS: Mapping[tuple[str, ...], Serve] = {
         words[0], *pipes
     ),
 }
+# Programs of `APPS` whose `serve` reads and writes its pipes as files.
+BLOCKING_PROGRAMS = ("mcp_server", "exotic_server", "acp_agent")
 _stdio: dict[int, tuple[StreamReader, StreamWriter]] = {}  # of bridges, by their threads
 _announce: dict[int, Callable[[str], None]] = {}  # of bridges that listen, by their threads
 enabled = True  # False in tests that are marked `process`
 
 PATIENCE = 30.0  # seconds until what is waited for will not come
 COMMANDS = ("serve", "mcp", "acp")
+BRIDGE = (sys.executable, "-m", "abp_bridge")
+PUMP = (sys.executable, "-m", "support.era_pump")
+RELAY = (sys.executable, "-I", "-S", relay.__file__)
 
 
 class PipeThread(threading.Thread):
@@ -140,18 +149,20 @@ class AsyncPipeThread:
 class _Sender:
     def __init__(self, file: Any) -> None:
         self._file = file
+        self._one = anyio.Lock()
         os.set_blocking(file.fileno(), False)
 
     async def send(self, data: bytes) -> None:
-        while data:
-            if self._file.closed:
-                raise anyio.ClosedResourceError
-            try:
-                data = data[self._file.write(data) or 0 :]
-            except BrokenPipeError:
-                raise anyio.BrokenResourceError from None
-            if data:
-                await anyio.wait_writable(self._file)
+        async with self._one:
+            while data:
+                if self._file.closed:
+                    raise anyio.ClosedResourceError
+                try:
+                    data = data[self._file.write(data) or 0 :]
+                except BrokenPipeError:
+                    raise anyio.BrokenResourceError from None
+                if data:
+                    await anyio.wait_writable(self._file)
 
     async def aclose(self) -> None:
         self._file.close()
@@ -193,9 +204,34 @@ async def open_process(command: Sequence[str], *, env: Mapping[str, str]) -> Any
 
 
 def is_bridge(command: Sequence[str | Path], **how: Any) -> bool:
-    """Return whether this command of a test runs in a thread."""
-    ours = (sys.executable, "-m", "abp_bridge")
-    return enabled and (*command[:3],) == ours and command[3] in COMMANDS and not any(how.values())
+    """Return whether this command of a test is a bridge that runs in a thread."""
+    is_ours = (*command[:3],) == PUMP or ((*command[:3],) == BRIDGE and command[3] in COMMANDS)
+    return enabled and is_ours and not any(how.values())
+
+
+def start(
+    command: Sequence[str | Path], environment: Mapping[str, str], **how: Any
+) -> PipeThread | None:
+    """Start a command of a test in a thread, if that is possible."""
+    words = [*map(str, command)]
+    if not enabled or any(how.values()):
+        return None
+    if is_bridge(words):
+        return start_bridge(words, environment)
+    if (*words[:4],) == RELAY:
+        return PipeThread(partial(_run_relay, words[4], environment))
+    main = _find_program(words)
+    return None if main is None else PipeThread(main)
+
+
+def _run_relay(path: str, environment: Mapping[str, str], stdin: int, stdout: int) -> int:
+    try:
+        return relay.carry(path, environment, stdin, stdout)
+    finally:
+        os.close(stdout)
+        while os.read(stdin, 2**16):
+            pass
+        os.close(stdin)
 
 
 def start_bridge(
@@ -207,7 +243,8 @@ def start_bridge(
 
     `announce` gets the line that says where it listens.
     """
-    words = command[list(command).index("abp_bridge") + 1 :]
+    is_pump = (*command[:3],) == PUMP
+    words = command[3 if is_pump else [*command].index("abp_bridge") + 1 :]
     logs = "ABP_LOG_FILE" in environment or any(word.startswith("--log") for word in words)
     restore = _set_environment(environment)
 
@@ -217,11 +254,13 @@ def start_bridge(
         if announce is not None:
             _announce[own] = announce
         try:
+            if is_pump:
+                era_pump.run([*words])
+                return 0
             options = make_parser(words).parse_args(words)
-            if not logs:
-                return int(options.run(options))
-            with kept_logging():
-                configure_log(options)
+            with kept_logging() if logs else _logging_to_stderr():
+                if logs:
+                    configure_log(options)
                 return int(options.run(options))
         except UsageExit as end:
             anyio.run(refusal.refuse, *_stdio[own], f"abp-bridge: {end.reason}")
@@ -239,6 +278,23 @@ def start_bridge(
 def _forget_cached() -> None:
     for made_once in (compose.answers, compose.audit_log, compose.terminal):
         made_once.cache_clear()
+
+
+_stderr_handlers: list[logging.Handler] = []  # one for each bridge that runs
+
+
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    """Write log records to stderr while a bridge runs, each once if several bridges do."""
+    handler = NonBlockingHandler(2)
+    handler.addFilter(lambda record: _stderr_handlers[0] is handler)
+    _stderr_handlers.append(handler)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        _stderr_handlers.remove(handler)
 
 
 def run_command(
@@ -370,10 +426,20 @@ class _ChildProcess:
 
 
 def _find_program(command: Sequence[str]) -> Main | None:
-    for start, serve_app in PROGRAMS.items():
-        if (*command[: len(start)],) == start:
-            return partial(_run_app, serve_app, command[len(start) :])
+    for start_words, serve_app in PROGRAMS.items():
+        if (*command[: len(start_words)],) == start_words:
+            return partial(_run_app, serve_app, command[len(start_words) :])
+    for name in BLOCKING_PROGRAMS:
+        if (*command[:2],) == (sys.executable, str(APPS / f"{name}.py")):
+            serve_app = import_module(f"support.apps.{name}").serve
+            return partial(_run_blocking, serve_app, command[2:])
     return None
+
+
+def _run_blocking(serve_app: ServeBlocking, words: Sequence[str], stdin: int, stdout: int) -> int:
+    with suppress(BrokenPipeError), open(stdin, "rb") as source, open(stdout, "w") as sink:
+        serve_app(words, source, sink)
+    return 0
 
 
 def _run_app(serve_app: Serve, words: Sequence[str], stdin: int, stdout: int) -> int:
@@ -417,14 +483,17 @@ async def _spawn(command: Sequence[str], **how: Any) -> AsyncIterator[children.C
     finally:
         child.stdin.close()
         with anyio.CancelScope(shield=True):
-            await thread.wait_exit()
-        child.stdout.close()
+            try:
+                with anyio.fail_after(PATIENCE):
+                    await thread.wait_exit()
+            finally:
+                child.stdout.close()
 
 
 _spawn_process = children.spawn
-for module in (children, program):
+for module in (children, program, era_pump):
     vars(module)["spawn"] = _spawn
-for module in (serve, mcp, acp):
+for module in (serve, mcp, acp, era_pump):
     vars(module)["take_over_stdio"] = _take_over_stdio
 vars(serve)["print_message"] = _print_message
 vars(ask)["controlling"] = lambda: None  # whatever terminal the tests are run at

@@ -62,8 +62,9 @@ class RpcPeer:
         self._buffer = b""
         self._passed: list[Json] = []  # what came while something else was waited for
         self._ids = count(1)
-        if in_process.is_bridge(command, cwd=cwd, start_new_session=start_new_session):
-            self.process: Any = in_process.start_bridge([*map(str, command)], env)
+        how = {"cwd": cwd, "start_new_session": start_new_session}
+        self.process: Any = in_process.start(command, env, **how)
+        if self.process is not None:
             return
         stderr = None if log is None else open(log.with_suffix(".stderr"), "wb")  # noqa: SIM115
         try:

@@ -31,7 +31,7 @@ CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+@pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
 async def test_an_apps_question_is_a_form_in_a_client_that_has_forms(app: str) -> None:
     async with proxied("--app", app, handler=accepting(selected="5E")) as client:
         session = await opened(client, FORM)
@@ -52,7 +52,7 @@ async def test_an_apps_question_is_a_form_in_a_client_that_has_forms(app: str) -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
+@pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
 async def test_an_apps_question_is_buttons_in_a_client_that_has_none(app: str) -> None:
     options = [f"Seat {number}" for number in range(SHOWN)]
     async with proxied("--app", app, handler=pressing("Seat 56")) as client:
@@ -121,7 +121,7 @@ async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size
         options = {option["kind"]: option["optionId"] for option in params["options"]}
         return selected(options["allow_once"])
 
-    env = {"ABP_PERSON_FLOOR": "1000"}
+    env = {"ABP_PERSON_FLOOR": "200"}
     async with proxied("--app", "demo", handler=answer, env=env) as client:
         session = await opened(client, name="acpx")
         await play(client, session, {"call": "abp_connect"})
@@ -130,7 +130,7 @@ async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size
             "params": {"message": "Delete all?", "destructive": True},
         }
         call = {"capability": "demo.ask", "params": {"request": request}}
-        steps = [{"deaf": 3}, {"call": "abp_call", "arguments": call}]
+        steps = [{"deaf": 0.5}, {"call": "abp_call", "arguments": call}]
         _, said = await play(client, session, *steps)
     response = json.loads(said["text"])
     assert response["metadata"]["answeredBy"] == "host-policy"
@@ -139,6 +139,7 @@ async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(
     tmp_path: Path,
 ) -> None:
@@ -164,14 +165,14 @@ async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(
 
 
 @pytest.mark.anyio
-async def test_an_agent_that_leaves_its_server_alone_is_said_to_have_no_tools(
-    tmp_path: Path,
+async def test_agent_that_does_not_start_its_mcp_server_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log, words = tmp_path / "log", "did not start the MCP server"
-    async with proxied("--app", "demo", "--log-file", str(log)) as client:
-        await ask(client, await opened(client), "confirm", prompt="no")  # whatever comes of that
-        assert words not in log.read_text()
+    words = "did not start the MCP server"
+    async with proxied("--app", "demo") as client:
+        await ask(client, await opened(client), "confirm", prompt="no")
+        assert words not in caplog.text
         session = await client.new()
         for _ in range(2):
             await client.prompt(session, "[]")
-    assert log.read_text().count(words) == 1
+    assert caplog.text.count(words) == 1

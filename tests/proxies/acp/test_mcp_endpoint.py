@@ -53,6 +53,7 @@ Json = Any
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_only_who_has_a_sessions_token_is_let_in() -> None:
     async with proxied("--app", "demo") as client:
         await client.initialize()
@@ -70,6 +71,7 @@ async def test_only_who_has_a_sessions_token_is_let_in() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("capabilities", "answer"),
     [(FORM, accepting(confirmed=True)), (None, pressing("Yes, do it"))],
@@ -98,6 +100,7 @@ async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         await client.initialize()
@@ -190,6 +193,7 @@ async def test_when_an_agent_leaves_its_server_the_apps_are_told() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_what_a_killed_proxy_left_is_gone_with_the_next() -> None:
     with tempfile.TemporaryDirectory(prefix="left-") as folder:  # short enough for a socket's name
         await _kill_and_begin_again(Path(folder))

@@ -38,6 +38,8 @@ from abp_bridge.session.bridge import CLOSE_LIMIT
 
 Json = Any
 
+pytestmark = pytest.mark.process
+
 
 def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
     with spawned(*AGENT) as proxy:

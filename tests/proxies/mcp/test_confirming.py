@@ -99,7 +99,9 @@ def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
         assert host.text(waiting) == "done: secret"
 
 
-def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(tmp_path: Path) -> None:
+def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Nobody knows which was meant: the question says so, and what is refused."""
     said = (
         "--confirm azur: this server has no tool of that name; is azure meant? Until that is mended"
@@ -118,7 +120,7 @@ def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(tmp_path: Pat
         host.reply(host.asked()["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
         assert host.text(call) == "said"
         host.end()
-    assert said in host.log_file.with_suffix(".stderr").read_text()
+    assert said in capfd.readouterr().err
 
 
 def test_until_the_tools_are_listed_a_name_brings_a_person_before_every_tool(
@@ -140,6 +142,7 @@ def test_until_the_tools_are_listed_a_name_brings_a_person_before_every_tool(
 LONG = {"file": "x" * 5_000 + "END", "path": "/etc"}
 
 
+@pytest.mark.network
 def test_a_person_sees_all_that_they_allow(tmp_path: Path) -> None:
     """Where a form of the host's has no room for it, a page does."""
     desktop = Desktop(tmp_path)

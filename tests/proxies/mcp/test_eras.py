@@ -20,7 +20,7 @@ from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
 from abp_bridge.jsonrpc.byte_edit import MAX_LINE
-from abp_bridge.mcp.proxy.modern_server import REOPENS
+from abp_bridge.mcp.proxy import modern_server
 
 Json = Any
 
@@ -59,6 +59,11 @@ NOTHING: tuple[str, ...] = ()
 PUMP = (sys.executable, "-m", "support.era_pump")
 WHOLE = (*MCP, "--")
 both = pytest.mark.parametrize("between", [PUMP, WHOLE], ids=["translators", "proxy"])
+
+
+@pytest.fixture(autouse=True)
+def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modern_server, "REOPEN_PAUSE", 0.01)
 
 
 @contextmanager
@@ -309,6 +314,7 @@ def test_what_nobody_sees_of_a_question_never_reaches_a_modern_host_raw(tmp_path
         assert done["structuredContent"]["r"]["content"] == {unseen: "x"}
 
 
+@pytest.mark.process
 def test_what_a_host_says_at_once_is_answered_though_it_says_no_more(tmp_path: Path) -> None:
     """Its input ends before it is known which era the server speaks."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": CLIENT}
@@ -553,7 +559,7 @@ def test_a_stream_that_stays_closed_is_said_to_be(
         said = host.notified("notifications/message")
         assert (said["level"], said["logger"]) == ("warning", "abp-bridge")
         assert "tells of no changes" in said["data"]
-        assert len(listened(host)) == REOPENS + 1
+        assert len(listened(host)) == modern_server.REOPENS + 1
     assert "tells of no changes" in capfd.readouterr().err
 
 
@@ -650,6 +656,7 @@ def in_front_of(program: str) -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.process
 def test_lines_for_a_silent_server_are_bounded(capfd: pytest.CaptureFixture[str]) -> None:
     with in_front_of(SILENT) as host:
         host.send(*HELLO["legacy"], id="hello")
@@ -660,6 +667,7 @@ def test_lines_for_a_silent_server_are_bounded(capfd: pytest.CaptureFixture[str]
     assert "a message of the host's is dropped" in capfd.readouterr().err
 
 
+@pytest.mark.process
 def test_a_server_may_ask_before_it_answers(tmp_path: Path) -> None:
     with in_front_of(ASKS_FIRST) as host:
         host.send(*HELLO["legacy"], id="hello")
@@ -689,6 +697,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("listed", [True, False])
 def test_what_a_server_answers_in_a_batch_is_learned_from(listed: bool) -> None:
     command = [*MCP, "--page", "off", "--", sys.executable, "-c", ANSWERS_IN_BATCHES]
@@ -707,6 +716,7 @@ def test_what_a_server_answers_in_a_batch_is_learned_from(listed: bool) -> None:
         assert host.read() == [{"jsonrpc": "2.0", "id": 3, "result": {"content": []}}]
 
 
+@pytest.mark.process
 def test_a_server_that_ends_at_once_ends_the_host_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "support.era_pump", sys.executable, "-c", "pass"]
     with Host(command, env={"PYTHONPATH": str(TESTS)}) as host:

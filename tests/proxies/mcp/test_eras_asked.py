@@ -99,6 +99,7 @@ def test_an_era_can_be_asked_for() -> None:
         assert host.shake_hands()["error"]["code"] == -32022
 
 
+@pytest.mark.process
 def test_the_official_sdk_is_loaded_for_an_address_only(tmp_path: Path) -> None:
     stub = (sys.executable, str(APPS / "exotic_server.py"), "legacy")
     timed = (sys.executable, "-X", "importtime", "-m", "abp_bridge", "mcp", "--", *stub)
@@ -127,6 +128,7 @@ def over_http(sql: SqlServer, era: str, *arguments: str, **more: Any) -> Iterato
         yield host
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("era", ERAS)
 def test_a_server_over_http_asks_before_it_drops(sql: SqlServer, era: str) -> None:
     asked: list[Json] = []
@@ -139,6 +141,7 @@ def test_a_server_over_http_asks_before_it_drops(sql: SqlServer, era: str) -> No
     assert f"{address} asks: Run DROP TABLE ü?" in asked[0]["params"]["message"]
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("era", ERAS)
 def test_a_server_over_http_does_what_a_person_says_yes_to(sql: SqlServer, era: str) -> None:
     with over_http(sql, era, answer={"action": "accept", "content": {"confirmed": "Run"}}) as host:
@@ -151,6 +154,7 @@ def test_a_server_over_http_does_what_a_person_says_yes_to(sql: SqlServer, era: 
         assert first["params"]["arguments"] == again["params"]["arguments"]
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("era", ERAS)
 def test_with_nobody_there_nothing_is_dropped_over_http(sql: SqlServer, era: str) -> None:
     with over_http(sql, era, *NOBODY, capabilities={}) as host:
@@ -159,6 +163,7 @@ def test_with_nobody_there_nothing_is_dropped_over_http(sql: SqlServer, era: str
         assert sql.ran == []
 
 
+@pytest.mark.network
 def test_the_token_is_sent_and_shown_nowhere(sql: SqlServer, tmp_path: Path) -> None:
     record = tmp_path / "trace"
     with over_http(sql, "legacy", "--record", str(record), "--log-level", "debug") as host:
@@ -167,6 +172,8 @@ def test_the_token_is_sent_and_shown_nowhere(sql: SqlServer, tmp_path: Path) -> 
     assert TOKEN not in record.read_text()
 
 
+@pytest.mark.process
+@pytest.mark.network
 def test_a_person_is_sent_to_sign_in(tmp_path: Path) -> None:
     visit = tmp_path / "visit.py"
     visit.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
@@ -181,6 +188,7 @@ def test_a_person_is_sent_to_sign_in(tmp_path: Path) -> None:
     assert "secret" not in said
 
 
+@pytest.mark.network
 def test_a_server_that_cannot_be_reached_is_an_error_to_the_host() -> None:
     with proxied("legacy", "--url", "http://127.0.0.1:9/mcp") as host:
         assert "cannot be reached" in host.shake_hands()["error"]["message"]

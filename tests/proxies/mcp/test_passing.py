@@ -124,22 +124,26 @@ def test_a_host_with_roots_is_asked_for_them_itself(tmp_path: Path) -> None:
         assert json.loads(host.text(call))["result"] == {"roots": []}
 
 
-def test_what_the_server_says_that_is_no_message_is_on_stderr(tmp_path: Path) -> None:
+def test_what_the_server_says_that_is_no_message_is_on_stderr(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         lines = ["Listening ...\n", "[INFO] on stdio\n", "  {'a': 1}\n", "17\n"]
         assert host.text(host.begin_call("say", lines=lines[:2] + lines[3:])) == "said"
         host.end()
-        said = host.log_file.with_suffix(".stderr").read_text()
+        said = capfd.readouterr().err
         for line in lines[:2] + lines[3:]:
             assert f"[{PYTHON} mcp_server.py] {line}" in said
 
 
-def test_what_the_server_says_on_stderr_moves_no_cursor(tmp_path: Path) -> None:
+def test_what_the_server_says_on_stderr_moves_no_cursor(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         lines = ["50 %\rabp-bridge: all is well\n", "\x1b[2J\x7fgone\r\n"]
         assert host.text(host.begin_call("say", lines=lines)) == "said"
         host.end()
-    said = host.log_file.with_suffix(".stderr").read_bytes().decode()
+    said = capfd.readouterr().err
     assert f"[{PYTHON} mcp_server.py] 50 % abp-bridge: all is well\n" in said
     assert f"[{PYTHON} mcp_server.py] \\u001b[2J\\u007fgone\r\n" in said
 
@@ -159,6 +163,7 @@ def test_ids_that_look_alike_are_not_mixed_up(tmp_path: Path) -> None:
         assert "decline" in str(host.response("1"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("separated", [True, False])
 def test_a_server_that_cannot_be_started_is_named(separated: bool) -> None:
     command = [*MCP, *(["--"] if separated else []), "no-such-server-here"]
@@ -184,6 +189,7 @@ with open(sys.argv[1], "w") as counted:
 """
 
 
+@pytest.mark.process
 def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
     """A server that says more than its host reads is held up, and not kept in memory."""
     hello: Json = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
@@ -206,7 +212,9 @@ def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
     assert counted.stat().st_size < 5_000
 
 
-def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     long = b"x" * (MAX_LINE + 2**20)
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         host.write(
@@ -218,5 +226,5 @@ def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(tmp_path: Path
         host.request("ping")
         assert not [line for line in host.lines_to_server() if b"xxx" in line]
         host.end()
-    said = host.log_file.with_suffix(".stderr").read_text()
+    said = capfd.readouterr().err
     assert said.count("a line of the host's is dropped") == 2

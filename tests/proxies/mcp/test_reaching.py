@@ -22,6 +22,7 @@ Json = Any
 ACTS = ["mongodb", "okta", "azure", "fastmcp", "supabase"]
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("server", "given"),
     [
@@ -45,6 +46,7 @@ def test_where_the_host_cannot_ask_a_page_opens(
         assert len(host.deeds) == 1
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("server", "titles"),
     [
@@ -69,6 +71,7 @@ def test_a_pair_of_consent_is_drawn_as_a_yes_or_no(
         assert given(host)["action"] == "decline"
 
 
+@pytest.mark.network
 def test_what_a_server_fills_in_is_not_sent_with_one_key(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     name: Json = {"type": "string", "default": "users"}
@@ -83,6 +86,7 @@ def test_what_a_server_fills_in_is_not_sent_with_one_key(tmp_path: Path) -> None
         host.response(call)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("server", ACTS)
 @pytest.mark.parametrize("pressed", ["decline", "cancel"])
 def test_leaving_the_page_leaves_the_deed_undone(server: str, pressed: str, tmp_path: Path) -> None:
@@ -105,14 +109,16 @@ def given(host: Proxied) -> Json:
 
 
 @pytest.mark.parametrize("server", ACTS)
-def test_nobody_there_is_a_cancel_and_is_said_in_the_result(server: str, tmp_path: Path) -> None:
+def test_nobody_there_is_a_cancel_and_is_said_in_the_result(
+    server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with proxied(tmp_path, "--without-person", "--page", "off") as host:
         result = host.response(host.begin_call(server))["result"]
         assert not host.deeds
         assert given(host) == {"action": "cancel", "_meta": {"abp": {"answeredBy": "nobody"}}}
         assert "nobody answered, and it was told 'cancel'" in result["content"][-1]["text"]
         host.end()
-    assert "nobody can be asked" in host.log_file.with_suffix(".stderr").read_text()
+    assert "nobody can be asked" in capfd.readouterr().err
 
 
 def test_what_nobody_answered_is_said_where_a_hosts_model_reads_it(
@@ -176,6 +182,7 @@ def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None
         assert "The host answered by itself" in said
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("options", "more"), [((), {"ABP_PERSON_FLOOR": "1h"}), (("--person-floor", "1h"), {})]
 )
@@ -250,6 +257,7 @@ def test_without_any_way_to_a_person_the_handshake_names_the_cure(
         assert host.lines_to_server() == [], "the server heard nothing of this host"
 
 
+@pytest.mark.network
 def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: Path) -> None:
     with proxied(tmp_path, env={"BROWSER": "false"}) as host:
         words = host.response(host.begin_call("okta"))["result"]["content"][-1]["text"]
@@ -258,6 +266,7 @@ def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: 
     assert "No browser could be opened: false failed (exit code 1)" in words
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize(
     ("arguments", "env"), [((), DESKTOP), (("--tty",), {}), (("--page", "open"), DESKTOP)]
 )
@@ -340,6 +349,7 @@ def test_a_yes_says_that_nothing_tells_whether_it_can_be_undone(tmp_path: Path) 
         host.send("notifications/cancelled", {"requestId": call})
 
 
+@pytest.mark.network
 def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
     desktop, file = Desktop(tmp_path), tmp_path / "trace.jsonl"
     fields: Json = {"apiToken": {"type": "string"}}
@@ -360,6 +370,7 @@ def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
     assert replayed.returncode == 0, replayed.stdout
 
 
+@pytest.mark.network
 def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     secret: Json = {
@@ -379,6 +390,7 @@ def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
     assert "planted-7f3a" not in said, "only the server's own result has it"
 
 
+@pytest.mark.network
 def test_a_secret_that_only_the_message_names_is_asked_on_the_page_only(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     text: Json = {"type": "string"}
@@ -422,6 +434,7 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
         assert (answer["action"], "content" in answer) == ("accept", False)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -439,6 +452,7 @@ def test_where_an_odd_link_leads_is_said(url: str, said: str, tmp_path: Path) ->
             assert said in shown
 
 
+@pytest.mark.network
 def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
@@ -559,7 +573,12 @@ def test_a_call_that_the_host_cancels_takes_its_question_along(tmp_path: Path) -
         assert not host.deeds
 
 
-@pytest.mark.parametrize("end", ["stdin", signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.mark.parametrize(
+    "end", ["stdin", *(pytest.param(each, marks=pytest.mark.process) for each in SIGNALS)]
+)
 def test_who_leaves_during_a_question_has_said_nothing(
     end: signal.Signals | str, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def read_by(host: Host, tmp_path: Path) -> str:
     return (tmp_path / "host.log").read_text()
 
 
+@pytest.mark.network
 @eras
 @pytest.mark.parametrize(
     ("pressed", "said"), [("yes", "they were sent there"), ("decline", "did not go there")]
@@ -64,6 +65,7 @@ def test_a_host_that_shows_no_addresses_has_its_person_sent_there(
         assert again["structuredContent"] == {"r": "visited"}
 
 
+@pytest.mark.network
 def test_a_server_that_wants_its_address_visited_twice_for_one_call_has_it_once(
     tmp_path: Path,
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_server_that_wants_its_address_visited_twice_for_one_call_has_it_once(
         assert read_by(host, tmp_path).count(f'"id": {id}, "') == 1
 
 
+@pytest.mark.network
 @eras
 def test_of_what_is_no_call_the_error_says_it(tmp_path: Path, era: str) -> None:
     desktop = Desktop(tmp_path)
@@ -116,6 +119,7 @@ def test_a_modern_host_that_shows_addresses_is_asked_with_the_call(tmp_path: Pat
         assert [each["params"]["url"] for each in asked] == [URL["url"]]
 
 
+@pytest.mark.network
 def test_a_call_that_is_taken_back_takes_its_address_down(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with visiting(tmp_path, "legacy", {}, **desktop.env) as host:
@@ -159,15 +163,18 @@ def test_no_disguise_brings_an_address_to_the_host(
         assert URL["url"] not in said_to(host)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("line", LINES)
-def test_an_address_for_a_request_that_is_not_open_goes_nowhere(tmp_path: Path, line: str) -> None:
+def test_an_address_for_a_request_that_is_not_open_goes_nowhere(
+    tmp_path: Path, line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     desktop = Desktop(tmp_path)
     line = line % (900, ERROR % (-32042, "elicitations", URL["url"])) + "\n"
     with proxied(tmp_path, env=desktop.env) as host:
         assert host.text(host.begin_call("say", lines=[line])) == "said"
         host.request("tools/list")
         assert URL["url"] not in said_to(host)
-        logged = host.log_file.with_suffix(".stderr").read_text()
+        logged = capfd.readouterr().err
         assert "an error with addresses is dropped: none is open for 900" in logged
 
 
@@ -176,6 +183,7 @@ WANTED = {"code": -32042, "message": "m", "data": {"elicitations": [{**NAMED, "m
 AT = f'"error":{json.dumps(WANTED)}'
 
 
+@pytest.mark.network
 def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
@@ -194,6 +202,7 @@ def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> 
         assert said_to(host).count("were sent there") == 1
 
 
+@pytest.mark.network
 def test_what_is_done_takes_down_each_visit_of_its_name(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
@@ -205,6 +214,7 @@ def test_what_is_done_takes_down_each_visit_of_its_name(tmp_path: Path) -> None:
         assert all("were sent there" in host.text(call) for call in calls)
 
 
+@pytest.mark.network
 def test_a_notice_without_a_name_ends_no_visit(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     nameless = {"code": -32042, "message": "m", "data": {"elicitations": [{**URL, "mode": "url"}]}}

@@ -24,13 +24,15 @@ import os
 import sys
 import threading
 import time
-from concurrent.futures import Future
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # as pytest has it
 
+from support import in_process
 from support.peer import PATIENCE, RpcPeer
 
 Json = Any
@@ -64,7 +66,9 @@ class Tools(RpcPeer):
 
 
 class Agent:
-    def __init__(self) -> None:
+    def __init__(self, words: Sequence[str], stdin: BinaryIO, stdout: TextIO) -> None:
+        self.is_plain = "--plain" in words
+        self.stdin, self.stdout = stdin, stdout
         self.waiting: dict[Json, Future[Json]] = {}
         self.ids = count(0)
         self.lock = threading.Lock()
@@ -78,9 +82,10 @@ class Agent:
         self.write(json.dumps({"jsonrpc": "2.0", **message}))
 
     def write(self, line: str) -> None:
-        with self.lock, contextlib.suppress(BrokenPipeError):  # a client that left hears nothing
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+        # A client that left hears nothing.
+        with self.lock, contextlib.suppress(BrokenPipeError, ValueError):
+            self.stdout.write(line + "\n")
+            self.stdout.flush()
 
     def ask(self, method: str, params: Json) -> tuple[Json, Future[Json]]:
         id = next(self.ids)
@@ -92,7 +97,7 @@ class Agent:
         return self.ask(method, params)[1].result(PATIENCE)
 
     def run(self) -> None:
-        for line in sys.stdin.buffer:
+        for line in self.stdin:
             try:
                 message = json.loads(line)
             except ValueError:
@@ -130,8 +135,16 @@ class Agent:
                     future.set_result(message)
                 case None:
                     self.strays.append(message)
+        self.end()
+
+    def end(self) -> None:
+        for future in self.waiting.values():
+            future.cancel()
+        for going in self.going.values():
+            going.set()
         for tools in self.tools.values():
-            tools.end()
+            with tools:
+                tools.end()
 
     def open(self, message: Json, line: str) -> None:
         meta = message["params"].get("_meta", {})
@@ -144,14 +157,17 @@ class Agent:
         )
         self.send(id=message["id"], result={"sessionId": name, **self.meta(line=line, early=early)})
 
-    @staticmethod
-    def meta(**said: Json) -> Json:
-        return {} if "--plain" in sys.argv else {"_meta": said}
+    def meta(self, **said: Json) -> Json:
+        return {} if self.is_plain else {"_meta": said}
 
     def prompt(self, id: Json, params: Json) -> None:
         session = params["sessionId"]
         for step in json.loads(params["prompt"][0]["text"]):
-            self.say(session, json.dumps(self.play(session, step, id)))
+            try:
+                came = self.play(session, step, id)
+            except CancelledError:  # the client left
+                return
+            self.say(session, json.dumps(came))
         stop = "cancelled" if self.cancelled[session].is_set() else "end_turn"
         self.send(id=id, result={"stopReason": stop})
 
@@ -206,5 +222,11 @@ class Agent:
         self.send(method="session/update", params={"sessionId": session, "update": update})
 
 
+def serve(words: Sequence[str], stdin: BinaryIO, stdout: TextIO) -> None:
+    """Play prompts until `stdin` ends."""
+    Agent(words, stdin, stdout).run()
+
+
 if __name__ == "__main__":
-    Agent().run()
+    in_process.enabled = False
+    serve(sys.argv[1:], sys.stdin.buffer, sys.stdout)

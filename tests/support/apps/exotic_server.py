@@ -7,18 +7,15 @@ is appended to `LOG`. Each result is what the other era's is, with what its own 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 Json = Any
 
-MODERN = "modern" in sys.argv[1:2]
-# What a legacy server cannot say; as a translator makes it up, unless there is an argument `kept`.
-TTL, SCOPE = (9_000, "public") if "kept" in sys.argv[3:] else (0, "private")
-# How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`, `refuses:9`; or
-# how many are acknowledged before they are cancelled: `mutes:1`.
-HOW, _, COUNT = next((each for each in sys.argv[3:] if ":" in each), "").partition(":")
 PREFIX = "io.modelcontextprotocol/"
 _TABLE: Json = json.loads(Path(__file__).with_name("exotic.json").read_text())
 SERVER, CAPABILITIES, ASK, LISTS, PLAIN, FORM, URL, SAMPLING = (
@@ -31,7 +28,7 @@ TOOLS = [ASK, *({"name": each, "inputSchema": {"type": "object"}} for each in NA
 
 ASKED: dict[str, list[tuple[str, Json]]] = {
     "ask": [("elicitation/create", FORM)],
-    "url": [("elicitation/create", URL if MODERN else {**URL, "elicitationId": "E1"})],
+    "url": [("elicitation/create", URL)],
     "sample": [("sampling/createMessage", SAMPLING)],
     "roots": [("roots/list", {})],
     "two": [("elicitation/create", FORM), ("elicitation/create", {**FORM, "message": "Q2"})],
@@ -40,8 +37,16 @@ ROUNDS = 12  # of `many`, one question after another
 
 
 class Stub:
-    def __init__(self, log: str | None) -> None:
-        self.log = open(log, "a") if log else None  # noqa: SIM115
+    def __init__(self, words: Sequence[str], stdin: BinaryIO, stdout: TextIO) -> None:
+        self.modern = "modern" in words[:1]
+        self.log = open(words[1] if words[1:] else os.devnull, "ab", buffering=0)  # noqa: SIM115
+        self.stdin, self.stdout = stdin, stdout
+        # What a legacy server cannot say; as a translator makes it up, unless a word is `kept`.
+        self.ttl, self.scope = (9_000, "public") if "kept" in words[2:] else (0, "private")
+        # How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`,
+        # `refuses:9`; or how many are acknowledged before they are cancelled: `mutes:1`.
+        self.how, _, count = next((each for each in words[2:] if ":" in each), "").partition(":")
+        self.count = int(count or 0)
         self.serial = 100
         self.visits = 0
         self.opened = 0  # streams
@@ -52,20 +57,18 @@ class Stub:
         self.cancelled: list[Json] = []
 
     def out(self, **message: Json) -> None:
-        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", **message}), file=self.stdout, flush=True)
 
     def read(self) -> Json:
-        line = sys.stdin.readline()
+        line = self.stdin.readline()
         if not line:
-            sys.exit(0)
-        if self.log:
-            self.log.write(line)
-            self.log.flush()
+            raise EOFError
+        self.log.write(line)
         return json.loads(line)
 
     def result(self, id: Json, members: Json, *, cached: bool = False) -> None:
-        if MODERN:
-            kept = {"ttlMs": TTL, "cacheScope": SCOPE} if cached else {}
+        if self.modern:
+            kept = {"ttlMs": self.ttl, "cacheScope": self.scope} if cached else {}
             meta = {**members.get("_meta", {}), f"{PREFIX}serverInfo": SERVER}
             members = {"resultType": "complete", **members, **kept, "_meta": meta}
         self.out(id=id, result=members)
@@ -86,10 +89,10 @@ class Stub:
             self.on_notification(method, params)
             return
         envelope = f"{PREFIX}protocolVersion" in params.get("_meta", {})
-        if method == "initialize" and MODERN:
+        if method == "initialize" and self.modern:
             data = {"supported": ["2026-07-28"], "requested": params.get("protocolVersion")}
             self.error(id, -32022, "modern only", data)
-        elif envelope != MODERN and method != "initialize":
+        elif envelope != self.modern and method != "initialize":
             self.error(id, -32600, "another era")
         elif method == "initialize":
             self.hello = params
@@ -100,7 +103,7 @@ class Stub:
                 "instructions": "DO THIS",
             }
             self.out(id=id, result=hello)
-        elif method == "server/discover" and MODERN:
+        elif method == "server/discover" and self.modern:
             found = {
                 "supportedVersions": ["2026-07-28"],
                 "capabilities": CAPABILITIES,
@@ -114,7 +117,7 @@ class Stub:
         if method == "notifications/cancelled":
             self.cancelled.append(params["requestId"])
             stream = self.streams.pop(params["requestId"], None)
-            if HOW == "mutes" and stream is not None:
+            if self.how == "mutes" and stream is not None:
                 self.acknowledge(params["requestId"], stream)
         elif method == "notifications/vendor/ask":
             [answer] = self.exchange([("elicitation/create", FORM)])
@@ -137,13 +140,13 @@ class Stub:
             elif params["uri"] == "stub://a":
                 self.result(id, {"contents": [{"uri": "stub://a", "text": "x"}]}, cached=True)
             else:
-                code = -32602 if MODERN else -32002
+                code = -32602 if self.modern else -32002
                 self.error(id, code, "no such resource", {"uri": params["uri"]})
         elif method == "tools/call":
             self.call(id, params)
-        elif method == "subscriptions/listen" and MODERN:
+        elif method == "subscriptions/listen" and self.modern:
             self.listen(id, params)
-        elif method in ("logging/setLevel", "resources/subscribe", "ping") and not MODERN:
+        elif method in ("logging/setLevel", "resources/subscribe", "ping") and not self.modern:
             if method == "resources/subscribe":
                 self.subscribed.append(params["uri"])
             self.result(id, {})
@@ -152,17 +155,17 @@ class Stub:
 
     def listen(self, id: Json, params: Json) -> None:
         self.opened += 1
-        ends = HOW != "mutes" and self.opened <= int(COUNT or 0)
-        if ends and HOW == "refuses":
+        ends = self.how != "mutes" and self.opened <= self.count
+        if ends and self.how == "refuses":
             self.error(id, -32603, "no streams today")
             return
         self.streams[id] = params["notifications"]
-        if HOW == "mutes" and self.opened > int(COUNT):
+        if self.how == "mutes" and self.opened > self.count:
             return
         self.acknowledge(id, params["notifications"])
         if ends:
             del self.streams[id]
-        if ends and HOW == "ends":
+        if ends and self.how == "ends":
             self.result(id, {"_meta": {f"{PREFIX}subscriptionId": id}})
         elif ends:
             self.out(method="notifications/cancelled", params={"requestId": id})
@@ -177,7 +180,10 @@ class Stub:
         name = params["name"]
         if name in ASKED:
             own = params.get("arguments", {}).get("asks")
-            self.ask(id, params, [("elicitation/create", own)] if own else ASKED[name])
+            asked = [("elicitation/create", own)] if own else ASKED[name]
+            if name == "url" and not self.modern:
+                asked = [("elicitation/create", {**URL, "elicitationId": "E1"})]
+            self.ask(id, params, asked)
         elif name == "many":
             self.many(id, params)
         elif name == "notes":
@@ -189,7 +195,7 @@ class Stub:
                     "capabilities": params["_meta"].get(f"{PREFIX}clientCapabilities"),
                     "clientInfo": params["_meta"].get(f"{PREFIX}clientInfo"),
                 }
-                if MODERN
+                if self.modern
                 else self.hello
             )
             self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
@@ -213,7 +219,7 @@ class Stub:
         self.result(id, members)
 
     def ask(self, id: Json, params: Json, asked: list[tuple[str, Json]]) -> None:
-        if not MODERN:
+        if not self.modern:
             answers = self.exchange(asked)
         elif "requestState" not in params:
             keys = [f"k{number}" for number in range(len(asked))]
@@ -230,7 +236,7 @@ class Stub:
 
     def many(self, id: Json, params: Json) -> None:
         asked = ("elicitation/create", FORM)
-        if not MODERN:
+        if not self.modern:
             answers = [self.exchange([asked])[0] for _ in range(ROUNDS)]
             self.done(id, [each.get("action", each.get("code")) for each in answers])
             return
@@ -275,8 +281,10 @@ class Stub:
             self.serial += 1
             open_[self.serial] = None
             asked_now = {"id": self.serial, "method": method, "params": params}
-            print(json.dumps({"jsonrpc": "2.0", **asked_now}))  # what is asked at once is one write
-        sys.stdout.flush()
+            print(
+                json.dumps({"jsonrpc": "2.0", **asked_now}), file=self.stdout
+            )  # what is asked at once is one write
+        self.stdout.flush()
         while any(each is None for each in open_.values()):
             message = self.read()
             if "method" not in message and message.get("id") in open_:
@@ -290,7 +298,7 @@ class Stub:
         if (token := meta.get("progressToken")) is not None:
             told = {"progressToken": token, "progress": 1, "total": 3, "message": "PM"}
             self.out(method="notifications/progress", params={**told, "_meta": {"z": 1}})
-        if not MODERN or f"{PREFIX}logLevel" in meta:
+        if not self.modern or f"{PREFIX}logLevel" in meta:
             log = {"level": "warning", "logger": "L", "data": {"d": BIG}}
             self.out(method="notifications/message", params=log)
         for each in ("tools", "prompts", "resources"):
@@ -302,12 +310,12 @@ class Stub:
             {"uri": "stub://a", "_meta": {"u": 1}},
         )
         self.out(method="notifications/vendor/x", params={"k": BIG})
-        if not MODERN:
+        if not self.modern:
             complete = {"elicitationId": "E1"}
             self.out(method="notifications/elicitation/complete", params=complete)
 
     def tell(self, method: str, word: str, wanted: Json, params: Json) -> None:
-        if not MODERN:
+        if not self.modern:
             if "uri" not in params or params["uri"] in self.subscribed:
                 self.out(method=method, **({"params": params} if params else {}))
             return
@@ -318,5 +326,12 @@ class Stub:
                 self.out(method=method, params={**params, "_meta": meta})
 
 
+def serve(words: Sequence[str], stdin: BinaryIO, stdout: TextIO) -> None:
+    """Answer requests until `stdin` ends."""
+    stub = Stub(words, stdin, stdout)
+    with stub.log, suppress(EOFError):
+        stub.run()
+
+
 if __name__ == "__main__":
-    Stub(sys.argv[2] if len(sys.argv) > 2 else None).run()
+    serve(sys.argv[1:], sys.stdin.buffer, sys.stdout)
