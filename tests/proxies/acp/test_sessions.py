@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import anyio
@@ -198,9 +199,8 @@ async def test_a_closed_session_is_asked_nothing_and_lets_nobody_in(method: str)
         assert "no prompt is running" in second["_meta"]["abp"]["reason"]
         assert client.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
         entry = json.loads(result["_meta"]["line"])["params"]["mcpServers"][0]
-        relay = await anyio.run_process(
-            [entry["command"], *entry["args"]],
-            env={each["name"]: each["value"] for each in entry["env"]},
-            check=False,
-        )
-        assert "does not know this session" in relay.stderr.decode()
+        with socket.socket(socket.AF_UNIX) as agent:
+            agent.connect(entry["args"][-1])
+            agent.sendall(entry["env"][0]["value"].encode() + b"\n")
+            await anyio.wait_readable(agent)
+            assert agent.recv(1) == b""
