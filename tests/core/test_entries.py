@@ -71,11 +71,7 @@ def test_another_entry_is_offered_between_the_least_and_the_most_only() -> None:
 
 @pytest.mark.parametrize(
     ("field", "content"),
-    [
-        (guests(), {"guests": []}),
-        (guests(required=False), {}),
-        (guests(2, required=False), {}),
-    ],
+    [(guests(), {"guests": []}), (guests(required=False), {}), (guests(2, required=False), {})],
     ids=["empty", "left out", "left out, though it may not be empty"],
 )
 def test_a_list_that_may_have_no_entry_is_asked_whether_it_has_one(

@@ -1,4 +1,4 @@
-"""What each surface does with each question: every cell, and the ladder that is built of them."""
+"""What each surface does with each question: every cell, and the order of surfaces they give."""
 
 from __future__ import annotations
 
@@ -32,29 +32,19 @@ Json = Any
 #
 # `native`, what a downgrade does, or `no:` and why.
 
-OUT = "no: a form passes through the host and the model: secrets never do"
-NO_MODEL = "no: a form asks the person, not a model"
-NO_FILES = "no: MCP forms carry no files"
 
-FORM: dict[QuestionShape, str] = {
-    QuestionShape.TEXT: "native",
-    QuestionShape.FORMATTED_TEXT: "native",
-    QuestionShape.NUMBER: "native",
-    QuestionShape.RANGE: "native",
-    QuestionShape.BOOLEAN: "native",
-    QuestionShape.CONFIRM: "native",
+NATIVE = dict.fromkeys(QuestionShape, "native")
+FORM: dict[QuestionShape, str] = NATIVE | {
     QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-    QuestionShape.SELECT_FEW: "native",
-    QuestionShape.SELECT_MANY: "native",
-    QuestionShape.MULTI_SELECT: "native",
-    QuestionShape.FIELDS: "native",
     QuestionShape.LIST: "one entry after the other",
     QuestionShape.NESTED: "as JSON text",
-    QuestionShape.SECRET: OUT,
-    QuestionShape.FILE: NO_FILES,
+    QuestionShape.SECRET: "no: a form passes through the host and the model: secrets never do",
+    QuestionShape.FILE: "no: MCP forms carry no files",
     QuestionShape.FILE_CONSENT: "as options, the safe one first",
-    QuestionShape.SAMPLING: NO_MODEL,
+    QuestionShape.SAMPLING: "no: a form asks the person, not a model",
 }
+TOGGLES = {QuestionShape.MULTI_SELECT: "a yes or no per option"}
+PLAIN_FORM = FORM | {QuestionShape.NUMBER: "as text", QuestionShape.RANGE: "as text"} | TOGGLES
 
 BUTTONS: dict[QuestionShape, str] = {
     QuestionShape.TEXT: "no: buttons carry no free text",
@@ -88,41 +78,39 @@ CHAT: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "as the next promp
 }
 
 PAGE: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "on a page of the bridge's own") | {
-    QuestionShape.SAMPLING: "no: a page asks the person, not a model",
+    QuestionShape.SAMPLING: "no: a page asks the person, not a model"
 }
 
-AGENT: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "native") | {
+AGENT: dict[QuestionShape, str] = NATIVE | {
     QuestionShape.SECRET: "no: what goes to an ABP agent a model may read: secrets never do",
     QuestionShape.FILE_CONSENT: "as a confirm",
 }
 
-TERMINAL: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "native") | {
+TERMINAL: dict[QuestionShape, str] = NATIVE | {
     QuestionShape.NESTED: "as JSON text",
     QuestionShape.FILE: "as a path",
     QuestionShape.SAMPLING: "no: a terminal asks the person, not a model",
 }
 
-API: dict[QuestionShape, str] = {
-    QuestionShape.TEXT: "native",
-    QuestionShape.FORMATTED_TEXT: "as typed text",
-    QuestionShape.NUMBER: "as typed text",
-    QuestionShape.RANGE: "as typed text",
-    QuestionShape.BOOLEAN: "as options",
-    QuestionShape.CONFIRM: "as options",
-    QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-    QuestionShape.SELECT_FEW: "native",
-    QuestionShape.SELECT_MANY: "native",
-    QuestionShape.MULTI_SELECT: "native",
-    QuestionShape.FIELDS: "native",
-    QuestionShape.LIST: "one entry after the other",
-    QuestionShape.NESTED: "as JSON text",
-    QuestionShape.SECRET: (
-        "no: the questions API is another program's: secrets never pass through it"
-    ),
-    QuestionShape.FILE: "no: the questions API carries no files",
-    QuestionShape.FILE_CONSENT: "as options, the safe one first",
-    QuestionShape.SAMPLING: "no: the questions API asks the person, not a model",
-}
+API: dict[QuestionShape, str] = (
+    NATIVE
+    | dict.fromkeys(
+        (QuestionShape.FORMATTED_TEXT, QuestionShape.NUMBER, QuestionShape.RANGE), "as typed text"
+    )
+    | {
+        QuestionShape.BOOLEAN: "as options",
+        QuestionShape.CONFIRM: "as options",
+        QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
+        QuestionShape.LIST: "one entry after the other",
+        QuestionShape.NESTED: "as JSON text",
+        QuestionShape.SECRET: (
+            "no: the questions API is another program's: secrets never pass through it"
+        ),
+        QuestionShape.FILE: "no: the questions API carries no files",
+        QuestionShape.FILE_CONSENT: "as options, the safe one first",
+        QuestionShape.SAMPLING: "no: the questions API asks the person, not a model",
+    }
+)
 
 MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the model's words") | {
     QuestionShape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
@@ -132,60 +120,39 @@ MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the mode
     QuestionShape.SAMPLING: "no: this asks the person through the model",
 }
 
+ONE_BY_ONE = dict.fromkeys(
+    (
+        QuestionShape.RANGE,
+        QuestionShape.SELECT_FEW,
+        QuestionShape.SELECT_MANY,
+        QuestionShape.MULTI_SELECT,
+    ),
+    "yes or no to one option after the other",
+)
+MODEL_ONLY = dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
+MODEL_ONLY[QuestionShape.SAMPLING] = "native"
+
 CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
     SurfaceVariant(Surface.MCP_FORM, "2025-11-25"): FORM,
     SurfaceVariant(Surface.MCP_FORM, "2026-07-28"): FORM,
-    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True): (
-        FORM
-        | {
-            QuestionShape.NUMBER: "as text",
-            QuestionShape.RANGE: "as text",
-            QuestionShape.MULTI_SELECT: "a yes or no per option",
-        }
-    ),
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"): (
-        FORM | {QuestionShape.MULTI_SELECT: "a yes or no per option"}
-    ),
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18", plain=True): (
-        FORM
-        | {
-            QuestionShape.NUMBER: "as text",
-            QuestionShape.RANGE: "as text",
-            QuestionShape.MULTI_SELECT: "a yes or no per option",
-        }
-    ),
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True): PLAIN_FORM,
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"): FORM | TOGGLES,
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18", plain=True): PLAIN_FORM,
     SurfaceVariant(Surface.MCP_URL): PAGE,
-    **dict.fromkeys(
-        (SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.SAMPLING)),
-        dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
-        | {QuestionShape.SAMPLING: "native"},
-    ),
+    SurfaceVariant(Surface.MCP_SAMPLING): MODEL_ONLY,
+    SurfaceVariant(Surface.SAMPLING): MODEL_ONLY,
     SurfaceVariant(Surface.ACP_FORM): FORM | {QuestionShape.FILE: "no: ACP forms carry no files"},
     SurfaceVariant(Surface.ACP_URL): PAGE,
     SurfaceVariant(Surface.ACP_PERMISSION): BUTTONS,
     SurfaceVariant(Surface.ACP_CHAT): CHAT,
-    SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): (
-        BUTTONS
-        | dict.fromkeys(
-            (
-                QuestionShape.RANGE,
-                QuestionShape.SELECT_FEW,
-                QuestionShape.SELECT_MANY,
-                QuestionShape.MULTI_SELECT,
-            ),
-            "yes or no to one option after the other",
-        )
-    ),
+    SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): BUTTONS | ONE_BY_ONE,
     SurfaceVariant(Surface.TERMINAL): TERMINAL,
     SurfaceVariant(Surface.PAGE): PAGE,
     SurfaceVariant(Surface.ABP): AGENT,
     SurfaceVariant(Surface.QUESTIONS_API): API,
-    SurfaceVariant(Surface.MOCK): dict.fromkeys(QuestionShape, "native"),
+    SurfaceVariant(Surface.MOCK): NATIVE,
     SurfaceVariant(Surface.MODEL_RELAY): MODEL_ASKS,
 }
-CELL_ROWS = [
-    (column, asked, words) for column, row in CELLS.items() for asked, words in row.items()
-]
 
 
 def _in_words(column: SurfaceVariant, asked: QuestionShape) -> str:
@@ -200,16 +167,19 @@ def _named(column: SurfaceVariant) -> str:
     return " ".join(filter(None, (column.surface.value, column.version, odd)))
 
 
+CELL_ROWS = [(column, asked, row[asked]) for column, row in CELLS.items() for asked in row]
+
+
 @pytest.mark.parametrize(
     ("column", "asked", "words"),
     CELL_ROWS,
     ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS],
 )
-def test_a_cell(column: SurfaceVariant, asked: QuestionShape, words: str) -> None:
+def test_cell(column: SurfaceVariant, asked: QuestionShape, words: str) -> None:
     assert _in_words(column, asked) == words
 
 
-def test_every_column_of_the_matrix_has_its_rows_here() -> None:
+def test_matrix_has_no_other_columns() -> None:
     assert {(column.surface, column.version) for column in CELLS} == set(MATRIX)
     assert all(set(row) == set(QuestionShape) for row in CELLS.values())
 
@@ -222,21 +192,20 @@ def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("surface", "version", "asked", "version_since"),
+    ("surface", "version", "asked", "protocol"),
     [
         (Surface.MCP_FORM, "2026-07-28", QuestionShape.TEXT, "MCP 2025-06-18"),
         (Surface.MCP_FORM, "2026-07-28", QuestionShape.MULTI_SELECT, "MCP 2025-11-25"),
         (Surface.MCP_FORM, "2025-06-18", QuestionShape.MULTI_SELECT, "MCP 2025-06-18"),
-        (Surface.MCP_URL, "", QuestionShape.SECRET, "MCP 2025-11-25"),
         (Surface.ACP_FORM, "", QuestionShape.TEXT, "ACP 1"),
         (Surface.TERMINAL, "", QuestionShape.TEXT, ""),
     ],
     ids=str,
 )
-def test_since_when_a_cell_is_what_it_is(
-    surface: Surface, version: str, asked: QuestionShape, version_since: str
+def test_protocol_since_which_a_cell_is_so(
+    surface: Surface, version: str, asked: QuestionShape, protocol: str
 ) -> None:
-    assert since(surface, version, asked) == version_since
+    assert since(surface, version, asked) == protocol
 
 
 # --- which row a question stands in ---
@@ -276,10 +245,6 @@ SHAPES: dict[str, tuple[Question, QuestionShape]] = {
     "text": (asked(TEXT), QuestionShape.TEXT),
     "text in a format": (
         asked(replace(TEXT, schema={"format": "email"})),
-        QuestionShape.FORMATTED_TEXT,
-    ),
-    "text with a pattern": (
-        asked(replace(TEXT, schema={"pattern": "^a"})),
         QuestionShape.FORMATTED_TEXT,
     ),
     "a number": (asked(NUMBER), QuestionShape.NUMBER),
@@ -327,7 +292,7 @@ def test_every_row_has_a_question() -> None:
     assert {row for _, row in SHAPES.values()} == set(QuestionShape)
 
 
-# --- the ladder ---
+# --- the order of surfaces ---
 
 NEW, OLD, PLAIN = (
     SurfaceVariant(Surface.MCP_FORM, "2025-11-25"),
@@ -337,7 +302,7 @@ NEW, OLD, PLAIN = (
 MODEL, PERMISSION = SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.ACP_PERMISSION)
 SAID = SurfaceVariant(Surface.ACP_CHAT)
 
-LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
+ORDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
     "the host's order, without what is refused": (
         asked(TEXT),
         [MODEL, NEW, OLD],
@@ -354,7 +319,6 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         [PLAIN],
         ["mcp-form (as text, a yes or no per option, as JSON text)"],
     ),
-    "a task goes to the model": (asked(kind=Kind.SAMPLING), [NEW, MODEL], ["mcp-sampling"]),
     "a secret goes nowhere": (asked(SECRET), [NEW, MODEL, PERMISSION], []),
     "buttons for what buttons can say": (
         asked(YES, options(9)),
@@ -362,7 +326,6 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         ["acp-permission (one field after the other, as options, by pages)"],
     ),
     "no buttons for one field that they cannot say": (asked(YES, TEXT), [PERMISSION], []),
-    "no buttons for one column that they cannot say": (asked(YES, LIST), [PERMISSION], []),
     "buttons for a list of what buttons can say": (
         asked(replace(LIST, columns=(YES, options(9)))),
         [PERMISSION],
@@ -419,16 +382,10 @@ LADDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         [PERMISSION],
         [],
     ),
-    "consent to read a file, by buttons": (
-        asked(YES, kind=Kind.RESOURCE),
-        [PERMISSION],
-        ["acp-permission (as options, the safe one first)"],
-    ),
-    "no surfaces": (asked(TEXT), [], []),
 }
 
 
-@pytest.mark.parametrize(("question", "columns", "names"), LADDERS.values(), ids=LADDERS)
+@pytest.mark.parametrize(("question", "columns", "names"), ORDERS.values(), ids=ORDERS)
 def test_the_ladder_of_a_question(
     question: Question, columns: Sequence[SurfaceVariant], names: Sequence[str]
 ) -> None:
@@ -464,28 +421,35 @@ def test_what_can_only_be_kept_is_asked_and_said() -> None:
     )
 
 
-def test_each_surface_that_cannot_ask_says_why() -> None:
-    form, model = (
-        "mcp-form: a form passes through the host and the model: secrets never do",
-        "mcp-sampling: this surface asks a model, not the person",
-    )
-    assert refusals(asked(SECRET), [NEW, MODEL]) == [form, model]
-    assert refusals(asked(YES, TEXT), [PERMISSION]) == [
-        "acp-permission: name is free text, and buttons cannot say that"
-    ]
-    assert refusals(asked(TEXT), [NEW]) == []
-    for partly in (replace(TEXT, required=False), replace(TEXT, default="Ulm")):
-        assert refusals(asked(YES, partly), [PERMISSION]) == []
-    assert refusals(asked(kind=Kind.SAMPLING), [NEW]) == [
-        "mcp-form: a form asks the person, not a model"
-    ]
+FORM_KEEPS = "mcp-form: a form passes through the host and the model: secrets never do"
+REFUSALS: list[tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = [
+    (
+        asked(SECRET),
+        [NEW, MODEL],
+        [FORM_KEEPS, "mcp-sampling: this surface asks a model, not the person"],
+    ),
+    (
+        asked(YES, TEXT),
+        [PERMISSION],
+        ["acp-permission: name is free text, and buttons cannot say that"],
+    ),
+    (asked(TEXT), [NEW], []),
+    (asked(YES, replace(TEXT, required=False)), [PERMISSION], []),
+    (asked(YES, replace(TEXT, default="Ulm")), [PERMISSION], []),
+    (asked(kind=Kind.SAMPLING), [NEW], ["mcp-form: a form asks the person, not a model"]),
+]
 
 
-def test_a_host_that_opens_no_address_of_this_machine_says_so() -> None:
-    there, elsewhere = (
-        SurfaceVariant(Surface.MCP_URL),
-        SurfaceVariant(Surface.MCP_URL, loopback=False),
-    )
+@pytest.mark.parametrize(("question", "columns", "reasons"), REFUSALS)
+def test_each_surface_that_cannot_ask_says_why(
+    question: Question, columns: Sequence[SurfaceVariant], reasons: Sequence[str]
+) -> None:
+    assert refusals(question, columns) == reasons
+
+
+def test_host_that_opens_no_loopback_address_says_so() -> None:
+    there = SurfaceVariant(Surface.MCP_URL)
+    elsewhere = replace(there, loopback=False)
     assert [attempt.name for attempt in candidate_attempts(asked(SECRET), [there])] == [
         "mcp-url (on a page of the bridge's own)"
     ]

@@ -130,9 +130,7 @@ def test_every_verdict_is_that_of_the_official_suite() -> None:
             agreed[group.file] += 1
     assert set(agreed) >= {*CLAIMED, *FORMATS, "ref", "boolean_schema", "default"}
     whole = {word for word in CLAIMED if word not in refused}
-    beside = {
-        "not": "`unevaluatedProperties`",
-    }
+    beside = {"not": "`unevaluatedProperties`"}
     assert whole == set(CLAIMED) - set(beside), "what is claimed is checked in every case"
     assert sum(agreed.values()) > 800
 
@@ -148,10 +146,7 @@ def test_every_reference_within_a_document_is_followed_or_refused() -> None:
 # --- how they are written out ---
 
 WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
-    "a reference": (
-        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
-        {"type": "string"},
-    ),
+    "a reference": ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, {"type": "string"}),
     "of draft 7": (
         {"items": {"$ref": "#/definitions/a"}, "definitions": {"a": {"type": "string"}}},
         {"items": {"type": "string"}},
@@ -444,10 +439,7 @@ DOUBLED = {
     }
     | {"28": {"minLength": 1}},
 }
-FAT = {
-    "anyOf": [{"$ref": "#/$defs/fat"}] * 1_000,
-    "$defs": {"fat": {"description": "x" * 100_000}},
-}
+FAT = {"anyOf": [{"$ref": "#/$defs/fat"}] * 1_000, "$defs": {"fat": {"description": "x" * 100_000}}}
 
 
 PATTERNS: Json = {"allOf": [{"pattern": rf"^a{number}\p{{L}}{{20}}"} for number in range(300)]}

@@ -148,10 +148,7 @@ def test_progress_in_words(progress: Progress, message: str) -> None:
 # Reports as (value, total, status), and what a host sees of them: (value, total, message).
 S = STEP
 CLIMBS: dict[str, tuple[list[tuple[float, float | None, str]], list[Json]]] = {
-    "steps": (
-        [(1, 4, ""), (2, 4, "half"), (4, 4, "")],
-        [(1, 4, ""), (2, 4, "half"), (4, 4, "")],
-    ),
+    "steps": ([(1, 4, ""), (2, 4, "half"), (4, 4, "")], [(1, 4, ""), (2, 4, "half"), (4, 4, "")]),
     "a text that changes at an equal value": (
         [(1, 4, "a"), (1, 4, "b"), (1, 4, "c"), (2, 4, "d")],
         [(1, 4, "a"), (1 + S, 4, "b"), (1 + 2 * S, 4, "c"), (2, 4, "d")],

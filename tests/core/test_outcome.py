@@ -55,11 +55,7 @@ def test_outcome_row(outcome: Outcome | None, cells: tuple[object, ...]) -> None
             AnsweredBy.PERSON,
             "The host kept sending answers that do not fit the question.",
         ),
-        (
-            Outcome.UNSUPPORTED,
-            AnsweredBy.NOBODY,
-            "This host has no way to ask its user that.",
-        ),
+        (Outcome.UNSUPPORTED, AnsweredBy.NOBODY, "This host has no way to ask its user that."),
         (
             Outcome.WITHDRAWN,
             AnsweredBy.NOBODY,

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.answer import read_value, validate_answer
-from abp_bridge.core.question import (
-    Choice,
-    Field,
-    FieldType,
-    Kind,
-    Question,
-    read_introduced,
-)
+from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, read_introduced
 
 Json = Any
 
@@ -128,11 +121,7 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
         "0e99999999999999999999",
         'it must be a whole number, not "0e99999999999999999999"',
     ),
-    "next to nothing": (
-        INTEGER,
-        "1e-99999999",
-        'it must be a whole number, not "1e-99999999"',
-    ),
+    "next to nothing": (INTEGER, "1e-99999999", 'it must be a whole number, not "1e-99999999"'),
     "a part that a float has not": (
         INTEGER,
         "9007199254740992.5",

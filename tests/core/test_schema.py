@@ -121,11 +121,7 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
     "maxLength": ("abc", {"maxLength": 2}, "the answer must have at most 2 characters"),
     "minItems": ([], {"minItems": 1}, "the answer must name at least 1"),
     "maxItems": ([1, 2], {"maxItems": 1}, "the answer must name at most 1"),
-    "minProperties": (
-        {},
-        {"minProperties": 1},
-        "the answer must have at least 1 field filled in",
-    ),
+    "minProperties": ({}, {"minProperties": 1}, "the answer must have at least 1 field filled in"),
     "maxProperties": (
         {"a": 1, "b": 2, "c": 3},
         {"maxProperties": 2},

@@ -158,13 +158,10 @@ def test_a_long_secret_that_repeats_itself_is_found_to_its_end(unit: str) -> Non
     assert without(secret, f"rejected {secret}.") == f"rejected {SECRET}."
 
 
-def test_a_short_text_is_found_where_it_stands_alone() -> None:
+def test_short_text_and_number_are_found() -> None:
     assert without("42", r"it is 42, not 1421 or abp-142x: PIN\n42") == (
         r"it is [secret], not 1421 or abp-142x: PIN\n[secret]"
     )
-
-
-def test_a_number_is_found_without_its_blanks() -> None:
     assert without("4711 0815 42", "card 4711081542") == "card [secret]"
 
 
