@@ -1,6 +1,4 @@
-"""Schemas as people write them -> schemas that are asked and checked, with JSON Schema's official
-test suite as the referee; and an end to every one of them.
-"""
+"""Schemas as people write them and as they are asked, with JSON Schema's official test suite."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import sys
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +28,7 @@ Json = Any
 
 # --- the official test suite ---
 
-# The wheel of `jsonschema` does not have it: the source of the same version is downloaded once.
+# The source of `jsonschema` has it and its wheel does not: the source is downloaded once.
 DRAFT = "json/tests/draft2020-12/"
 
 
@@ -117,6 +115,7 @@ def written_out(given: Json) -> Json:
     return None
 
 
+@pytest.mark.network
 def test_every_verdict_is_that_of_the_official_suite() -> None:
     agreed, refused = Counter[str](), Counter[str]()
     for group in groups():
@@ -135,6 +134,7 @@ def test_every_verdict_is_that_of_the_official_suite() -> None:
     assert sum(agreed.values()) > 800
 
 
+@pytest.mark.network
 def test_every_reference_within_a_document_is_followed_or_refused() -> None:
     schemas = [written_out(group.schema) for group in groups() if group.file == "ref"]
     parts = [part for each in schemas if each is not None for _, part in schema.parts(each)]
@@ -147,10 +147,6 @@ def test_every_reference_within_a_document_is_followed_or_refused() -> None:
 
 WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
     "a reference": ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, {"type": "string"}),
-    "of draft 7": (
-        {"items": {"$ref": "#/definitions/a"}, "definitions": {"a": {"type": "string"}}},
-        {"items": {"type": "string"}},
-    ),
     "with a name of its own": (
         {
             "properties": {"a": {"$ref": "#/$defs/a", "title": "Tint", "default": "red"}},
@@ -172,13 +168,10 @@ WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
         {"properties": {"a": {"not": {}}}},
     ),
     "to another document": ({"$ref": "https://a.example/b"}, {"$ref": "https://a.example/b"}),
-    "that is none": ({"$ref": 5}, {"$ref": 5}),
     "an allOf of one": (
         {"title": "Size", "allOf": [{"type": "integer", "title": "Any", "minimum": 1}]},
         {"type": "integer", "title": "Size", "minimum": 1},
     ),
-    "an allOf of nothing": ({"type": "string", "allOf": []}, {"type": "string", "allOf": []}),
-    "an allOf that is none": ({"allOf": 5}, {"allOf": 5}),
     "an allOf with false": ({"allOf": [False]}, {"not": {}}),
     "an allOf with true": ({"allOf": [True]}, {}),
     "what is inherited": (
@@ -223,12 +216,6 @@ WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
             "allOf": [{"properties": {"a": True}, "additionalProperties": False}],
         },
     ),
-    "what looks at everything stays alone": (
-        {"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
-        {"unevaluatedProperties": False, "allOf": [{"properties": {"a": True}}]},
-    ),
-    "a list of nobody knows": ({"items": ["a"], "anyOf": {}}, {"items": ["a"], "anyOf": {}}),
-    "properties that are none": ({"properties": [], "not": 5}, {"properties": [], "not": 5}),
     "a value that looks like a reference": (
         {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
         {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
@@ -266,7 +253,6 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "the schema's reference '#' leads back to itself",
     ),
     "a name that is not there": ({"$ref": "#/$defs/a"}, "'#/$defs/a' leads nowhere"),
-    "a place that is not there": ({"$ref": "#/anyOf/2", "anyOf": [True]}, "leads nowhere"),
     "no place": ({"$ref": "#/anyOf/x", "anyOf": [True]}, "leads nowhere"),
     "no schema": ({"$ref": "#/title", "title": "A"}, "'#/title' leads nowhere"),
     "a terminal's commands": ({"$ref": "#/\x1b[2J"}, "'#/[2J' leads nowhere"),
@@ -291,13 +277,11 @@ TITLED = [{"const": "a", "title": "A"}, {"const": None, "title": "None of these"
 
 NULLS: dict[str, tuple[Json, Json, bool]] = {
     "text": ({"type": "string"}, {"type": "string"}, False),
-    "text or null": ({"type": ["string", "null"]}, {"type": "string"}, True),
     "several, or null": (
         {"type": ["string", "integer", "null"]},
         {"type": ["string", "integer"]},
         True,
     ),
-    "null alone": ({"type": ["null"]}, {"type": ["null"]}, False),
     "one of several, or null": (
         {"type": ["string", "null"], "enum": ["a", None], "enumNames": ["A", "-"]},
         {"type": "string", "enum": ["a"], "enumNames": ["A"]},
@@ -307,11 +291,6 @@ NULLS: dict[str, tuple[Json, Json, bool]] = {
         {"type": ["string", "null"], "enum": ["a", None], "enumNames": ["A"]},
         {"type": "string", "enum": ["a"], "enumNames": ["A"]},
         True,
-    ),
-    "options without null": (
-        {"type": ["string", "null"], "enum": ["a"]},
-        {"type": "string", "enum": ["a"]},
-        False,
     ),
     "an option null": ({"enum": ["a", None]}, {"enum": ["a", None]}, False),
     "anyOf": (
@@ -336,7 +315,6 @@ NULLS: dict[str, tuple[Json, Json, bool]] = {
         False,
     ),
     "an option with a title": ({"oneOf": TITLED}, {"oneOf": TITLED}, False),
-    "nothing but null": ({"anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}, False),
     "no schema beside it": ({"anyOf": [True, {"type": "null"}]}, {}, True),
 }
 
@@ -391,7 +369,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(rules, rules, rules, st.lists(values, min_size=1, max_size=4))
 def test_what_is_written_out_says_the_same(a: Json, b: Json, rule: Json, tried: list[Json]) -> None:
     whole = {**(rule if isinstance(rule, dict) else {}), "$defs": {"a": a, "b": b}}
@@ -407,6 +385,7 @@ def test_what_is_written_out_says_the_same(a: Json, b: Json, rule: Json, tried: 
             assert fits
 
 
+@settings(max_examples=30)
 @given(broken_schemas)
 def test_a_broken_schema_is_written_out_or_refused(given_: Mapping[str, Json]) -> None:
     try:
@@ -424,32 +403,23 @@ def test_what_is_no_schema_is_merged_without_falling(a: Json, b: Json) -> None:
 
 # --- an end to every schema ---
 
-BOMB = {
-    "$ref": "#/$defs/0",
-    "$defs": {
-        str(number): {"properties": {name: {"$ref": f"#/$defs/{number + 1}"} for name in "abcd"}}
-        for number in range(20)
-    }
-    | {"20": {"type": "string"}},
-}
-DOUBLED = {
-    "$ref": "#/$defs/0",
-    "$defs": {
-        str(number): {"allOf": [{"$ref": f"#/$defs/{number + 1}"}] * 2} for number in range(28)
-    }
-    | {"28": {"minLength": 1}},
-}
-FAT = {"anyOf": [{"$ref": "#/$defs/fat"}] * 1_000, "$defs": {"fat": {"description": "x" * 100_000}}}
+
+def chain(links: int, link: Callable[[Json], Json]) -> Json:
+    """Return a schema of which each link refers to the next several times."""
+    steps = {str(n): link({"$ref": f"#/$defs/{n + 1}"}) for n in range(links)}
+    return {"$ref": "#/$defs/0", "$defs": {**steps, str(links): {"minLength": 1}}}
 
 
-PATTERNS: Json = {"allOf": [{"pattern": rf"^a{number}\p{{L}}{{20}}"} for number in range(300)]}
-NAMES: Json = {"patternProperties": {rf"^a{number}\p{{L}}{{20}}": {} for number in range(300)}}
+LARGE = [rf"^a{number}\p{{L}}{{20}}" for number in range(300)]  # patterns
 BOMBS: dict[str, Json] = {
-    "properties": BOMB,
-    "allOf": DOUBLED,
-    "a long text": FAT,
-    "patterns": PATTERNS,
-    "patterns of names": NAMES,
+    "properties": chain(20, lambda ref: {"properties": dict.fromkeys("abcd", ref)}),
+    "allOf": chain(28, lambda ref: {"allOf": [ref] * 2}),
+    "a long text": {
+        "anyOf": [{"$ref": "#/$defs/fat"}] * 1_000,
+        "$defs": {"fat": {"description": "x" * 100_000}},
+    },
+    "patterns": {"allOf": [{"pattern": each} for each in LARGE]},
+    "patterns of names": {"patternProperties": {each: {} for each in LARGE}},
 }
 
 
@@ -464,6 +434,7 @@ def test_a_schema_that_multiplies_is_given_up(bomb: Json, monkeypatch: pytest.Mo
         return inside(self, *given)
 
     monkeypatch.setattr(schema._Walk, "_inside", counted)
-    with pytest.raises(RemoteProtocolError, match="more than 1000000 characters"):
+    monkeypatch.setattr(schema, "MAX_SIZE", 100_000)
+    with pytest.raises(RemoteProtocolError, match="more than 100000 characters"):
         normalize(bomb)
-    assert steps["inside"] < 50_000
+    assert steps["inside"] < 5_000
