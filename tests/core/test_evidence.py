@@ -26,81 +26,63 @@ from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question
 
 Json = Any
 PERSON, POLICY, UNKNOWN = AnsweredBy.PERSON, AnsweredBy.HOST_POLICY, AnsweredBy.UNKNOWN
-SLOW, PRESET = Observation(3.0, preset=False), Observation(3.0, preset=True)
+
+
+def after(seconds: float, preset: bool = False, exact: bool = True) -> Observation:
+    return Observation(seconds, preset, exact)
+
+
+SLOW, PRESET = after(3.0), after(3.0, preset=True)
 READING = 0.5
 TIMER = "steady-latency"
 
 
 def observed(*seconds: float, preset: bool = False, exact: bool = True) -> list[Observation]:
-    return [Observation(each, preset, exact) for each in seconds]
+    return [after(each, preset, exact) for each in seconds]
 
 
 HOST = {
     # interactive, before, seen -> who, by which row
     "headless, however slow": (False, [], SLOW, POLICY, "headless-host"),
-    "at once": (True, [], Observation(0.001, preset=False), POLICY, "faster-than-reading"),
-    "before it can be read": (
-        None,
-        [],
-        Observation(0.49, preset=False),
-        POLICY,
-        "faster-than-reading",
-    ),
-    "a timer": (
-        True,
-        observed(0.72, 0.71),
-        Observation(0.73, preset=False),
-        POLICY,
-        "steady-latency",
-    ),
-    "two alike": (
-        True,
-        observed(0.72),
-        Observation(0.73, preset=False),
-        PERSON,
-        "interactive-host",
-    ),
-    "a person's times": (True, observed(0.9, 1.4), SLOW, PERSON, "interactive-host"),
-    "a slow timer": (None, observed(30.01, 30.02), Observation(30.0, preset=False), POLICY, TIMER),
-    "a slow person, three times": (
+    "immediately": (True, [], after(0.001), POLICY, "faster-than-reading"),
+    "before it can be read": (None, [], after(0.49), POLICY, "faster-than-reading"),
+    "a timer": (True, observed(0.72, 0.71), after(0.73), POLICY, TIMER),
+    "two alike": (True, observed(0.72), after(0.73), PERSON, "interactive-host"),
+    "a user's times": (True, observed(0.9, 1.4), SLOW, PERSON, "interactive-host"),
+    "a slow timer": (None, observed(30.01, 30.02), after(30.0), POLICY, TIMER),
+    "a slow user, three times": (
         True,
         observed(71.1, 71.2),
-        Observation(71.2, preset=False),
+        after(71.2),
         PERSON,
         "interactive-host",
     ),
     "three rounds that a host ended by its clock": (
         None,
         observed(300.0, 300.0, exact=False),
-        Observation(300.0, preset=False, exact=False),
+        after(300.0, exact=False),
         PERSON,
         "reading-time",
     ),
     "one such round among them": (
         True,
         [*observed(300.0), *observed(300.0, exact=False)],
-        Observation(300.0, preset=False),
+        after(300.0),
         PERSON,
         "interactive-host",
     ),
     "such a round, before it can be read": (
         True,
         [],
-        Observation(0.001, preset=False, exact=False),
+        after(0.001, exact=False),
         POLICY,
         "faster-than-reading",
     ),
     "one was taken down": (True, observed(0.9, inf), SLOW, PERSON, "interactive-host"),
-    "what stood there, by a person": (True, [], PRESET, PERSON, "interactive-host"),
-    "what stood there, by nobody knows whom": (None, [], PRESET, UNKNOWN, "preset"),
-    "what stood there, each time": (
-        None,
-        observed(0.9, 1.7, preset=True),
-        PRESET,
-        POLICY,
-        "always-preset",
-    ),
-    "what stood there, this time": (
+    "preset, by a user": (True, [], PRESET, PERSON, "interactive-host"),
+    "preset, unknown by whom": (None, [], PRESET, UNKNOWN, "preset"),
+    "preset, each time": (None, observed(0.9, 1.7, preset=True), PRESET, POLICY, "always-preset"),
+    "preset, this time": (
         None,
         [*observed(0.9), *observed(1.7, preset=True)],
         PRESET,
@@ -119,11 +101,13 @@ def test_a_hosts_answer(case: str) -> None:
     assert bool(verdict.reason) == (who is not PERSON)
 
 
-def test_a_policys_reason_says_how_long_it_took() -> None:
-    quick = judge(Evidence(Observation(0.0012, preset=False), reading=READING))
+def test_reason_of_a_policy_says_how_long_it_took() -> None:
+    quick = judge(Evidence(after(0.0012), reading=READING))
     assert quick.reason == "The host answered by itself in 1.2 ms; no person was asked."
-    steady = Evidence(Observation(2.0, preset=False), reading=READING, before=observed(2.01, 1.98))
+    steady = Evidence(after(2.0), reading=READING, before=observed(2.01, 1.98))
     assert "after 2.0 s each time" in judge(steady).reason
+    seen = Evidence(PRESET, reading=READING)
+    assert judge(seen).reason.startswith("The host took the default or the first choice")
 
 
 @pytest.mark.parametrize("machine", [AnsweredBy.MODEL, AnsweredBy.SCRIPT])
@@ -153,17 +137,18 @@ def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
     assert verdict == (PERSON, "not-measured", "")
 
 
-def test_a_host_that_names_nobody_who_is_known_has_not_said_that_it_was_no_person() -> None:
-    verdict = judge(Evidence(SLOW, said=UNKNOWN, interactive=True))
-    assert (verdict.answered_by, verdict.evidence) == (UNKNOWN, "host-says")
-    assert verdict.reason == "The host does not say that a person answered."
-
-
-@pytest.mark.parametrize("said", [AnsweredBy.MODEL, AnsweredBy.HOST_POLICY])
-def test_a_host_that_says_that_no_person_answered_is_believed(said: AnsweredBy) -> None:
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (AnsweredBy.MODEL, "no person answered"),
+        (AnsweredBy.HOST_POLICY, "no person answered"),
+        (UNKNOWN, "The host does not say that a person answered."),
+    ],
+)
+def test_host_that_says_who_answered_is_believed(said: AnsweredBy, words: str) -> None:
     verdict = judge(Evidence(SLOW, said=said, interactive=True))
     assert (verdict.answered_by, verdict.evidence) == (said, "host-says")
-    assert "no person answered" in verdict.reason
+    assert words in verdict.reason
 
 
 def test_the_papers_have_every_row_in_its_order() -> None:
@@ -222,21 +207,22 @@ def test_what_stood_there_already(
     assert is_preset(question, Outcome.ACCEPTED, content) is preset
 
 
-def test_a_yes_to_what_cannot_be_undone_never_stood_there() -> None:
-    question = asked(YES, destructive=True)
-    assert not is_preset(question, Outcome.ACCEPTED, {"confirmed": True})
-    assert is_preset(question, Outcome.ACCEPTED, {"confirmed": False})
-
-
-def test_of_buttons_the_first_that_allows_is_what_a_program_presses() -> None:
-    question = asked(YES, destructive=True)
-    assert is_preset(question, Outcome.ACCEPTED, {"confirmed": True}, by_buttons=True)
-
-
-def test_the_first_answer_to_a_confirmation_is_yes() -> None:
-    question = asked(YES, kind=Kind.CONFIRM)
-    assert is_preset(question, Outcome.ACCEPTED, {"confirmed": True})
-    assert not is_preset(question, Outcome.ACCEPTED, {"confirmed": False})
+@pytest.mark.parametrize(
+    ("more", "by_buttons", "confirmed", "preset"),
+    [
+        ({"destructive": True}, False, True, False),
+        ({"destructive": True}, False, False, True),
+        ({"destructive": True}, True, True, True),
+        ({"kind": Kind.CONFIRM}, False, True, True),
+        ({"kind": Kind.CONFIRM}, False, False, False),
+    ],
+)
+def test_yes_is_preset_unless_it_is_destructive(
+    more: Json, by_buttons: bool, confirmed: bool, preset: bool
+) -> None:
+    content = {"confirmed": confirmed}
+    question = asked(YES, **more)
+    assert is_preset(question, Outcome.ACCEPTED, content, by_buttons=by_buttons) is preset
 
 
 LIST = Field("all", FieldType.LIST, {"type": "array"}, columns=(TEXT, YES))
@@ -257,12 +243,6 @@ def test_a_list_stood_there_where_each_of_its_entries_did(entries: Json, preset:
 
 def test_a_refusal_never_stood_there() -> None:
     assert not is_preset(asked(TEXT), Outcome.DECLINED, {})
-
-
-def test_what_a_button_stood_for_is_called_a_choice() -> None:
-    """A button has a place, and nothing that stood there."""
-    seen = Evidence(Observation(3.0, preset=True), reading=READING)
-    assert judge(seen).reason.startswith("The host took the default or the first choice")
 
 
 SECRET = Field("key", FieldType.TEXT, {"type": "string"}, secret=True)

@@ -30,12 +30,6 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
         None,
         "title is now Hello",
     ),
-    "state as JSON": (
-        NoticeKind.STATE_CHANGED,
-        {"field": "page", "newValue": {"n": 1}},
-        None,
-        'page is now {"n": 1}',
-    ),
     "state without a field": (NoticeKind.STATE_CHANGED, {}, None, "its state is now null"),
     "started": (NoticeKind.STARTED, {"capability": "export.pdf"}, "op-1", "started export.pdf"),
     "started, only an id": (NoticeKind.STARTED, {}, "op-1", "started op-1"),
@@ -53,12 +47,6 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
         {"added": ["a", "b"], "removed": [], "changed": ["c"]},
         None,
         "its capabilities changed: added a, b; changed c",
-    ),
-    "capabilities, nobody says which": (
-        NoticeKind.CAPABILITIES_CHANGED,
-        {"added": []},
-        None,
-        "its capabilities changed",
     ),
     "an error of a page's console": (
         NoticeKind.CONSOLE,
@@ -96,17 +84,14 @@ def test_what_an_app_tells_is_a_line(
     assert describe_notice(Notice(event, "notifications/own", data, operation)) == line
 
 
-def test_a_line_is_never_long_and_says_what_is_missing() -> None:
-    told = describe_notice(
-        Notice(NoticeKind.STATE_CHANGED, "n", {"field": "f" * 999, "newValue": "x" * 10_000})
+def test_long_notice_is_cut_and_says_so() -> None:
+    data = {"field": "f" * 999, "newValue": "x" * 10_000}
+    assert describe_notice(Notice(NoticeKind.STATE_CHANGED, "n", data)) == (
+        f"{'f' * 300} … [699 more characters not shown] is now"
+        f" {'x' * 300} … [9700 more characters not shown]"
     )
-    assert (
-        told == f"{'f' * 300} … [699 more characters not shown] is now {'x' * 300} … [9700 more"
-        " characters not shown]"
-    )
-    many = describe_notice(
-        Notice(NoticeKind.CAPABILITIES_CHANGED, "n", {"added": ["name" * 10] * 1_000})
-    )
+    added = {"added": ["name" * 10] * 1_000}
+    many = describe_notice(Notice(NoticeKind.CAPABILITIES_CHANGED, "n", added))
     assert len(many) < sanitize.LINE_LIMIT + 50
     assert many.endswith(" more characters not shown]")
 
@@ -114,7 +99,6 @@ def test_a_line_is_never_long_and_says_what_is_missing() -> None:
 FAILED = {
     "an error": (NoticeKind.ERROR, {}, True),
     "an operation that failed": (NoticeKind.COMPLETED, {"success": False}, True),
-    "an operation that does not say": (NoticeKind.COMPLETED, {}, False),
     "an error of a page's console": (NoticeKind.CONSOLE, {"level": "error"}, True),
     "a warning of it": (NoticeKind.CONSOLE, {"level": "warning"}, False),
     "a start": (NoticeKind.STARTED, {"success": False}, False),
@@ -178,14 +162,10 @@ CLIMBS: dict[str, tuple[list[tuple[float, float | None, str]], list[Json]]] = {
         [(3, None, ""), (1, None, "again")],
         [(3, None, ""), (3 + S, None, "again · 1")],
     ),
-    "no total": ([(5, None, ""), (7, None, "")], [(5, None, ""), (7, None, "")]),
-    "a total that comes late": ([(5, None, ""), (7, 10, "")], [(5, None, ""), (7, 10, "")]),
-    "a total that is lost": ([(1, 4, ""), (3, None, "")], [(1, 4, ""), (3, None, "")]),
     "a percentage of what was counted": (
         [(1, 4, ""), (0.75, 1, ""), (4, 4, "")],
         [(1, 4, ""), (3, 4, ""), (4, 4, "")],
     ),
-    "counted after a percentage": ([(0.5, 1, ""), (3, 4, "")], [(0.5, 1, ""), (3, 4, "")]),
     "more than all": ([(9, 4, "")], [(9, None, "9 of 4")]),
     "values that have no room for a step": (
         [(1e15, None, ""), (1e15, None, "still")],

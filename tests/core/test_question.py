@@ -1,8 +1,8 @@
-"""The door through which content becomes an answer, and who gave it."""
+"""How content becomes an answer: what is read, what is refused and what is said about it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +14,8 @@ from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, r
 Json = Any
 
 
-def one(
-    kind: FieldType,
-    schema: Mapping[str, Json],
-    *,
-    choices: Sequence[Choice] = (),
-    required: bool = True,
-) -> Field:
-    return Field("it", kind, schema, choices=tuple(choices), required=required)
+def one(kind: FieldType, schema: Mapping[str, Json], *choices: Choice, **more: Json) -> Field:
+    return Field("it", kind, schema, choices=choices, **more)
 
 
 def asked(*fields: Field, whole: Mapping[str, Json] | None = None) -> Question:
@@ -36,8 +30,9 @@ INTEGER = one(FieldType.INTEGER, {"type": "integer"})
 BOOLEAN = one(FieldType.BOOLEAN, {"type": "boolean"})
 OBJECT = one(FieldType.JSON, {"type": "object"})
 TEXT_OR_YES = one(FieldType.JSON, {"type": ["string", "boolean"]})
-LIST = replace(
-    one(FieldType.LIST, {"type": "array", "items": {"type": "object", "required": ["it"]}}),
+LIST = one(
+    FieldType.LIST,
+    {"type": "array", "items": {"type": "object", "required": ["it"]}},
     columns=(INTEGER,),
 )
 
@@ -48,34 +43,26 @@ MIXED = (
     Choice(None, "null", "Nothing"),
     Choice("", "", "(empty)"),
 )
-CHOICE = one(FieldType.CHOICE, {"enum": [1, True, "1", None, ""]}, choices=MIXED)
+CHOICE = one(FieldType.CHOICE, {"enum": [1, True, "1", None, ""]}, *MIXED)
 
-TAGS = (
-    Choice("a", "a", "Apples"),
-    Choice("b", "b", "Pears"),
-    Choice("c,d", "c,d", "Cherries, dates"),
-)
+LABELS = {"a": "Apples", "b": "Pears", "c,d": "Cherries, dates"}
+TAGS = [Choice(each, each, label) for each, label in LABELS.items()]
 CHOICES = one(
     FieldType.CHOICES,
     {"type": "array", "items": {"enum": ["a", "b", "c,d"]}, "minItems": 1},
-    choices=TAGS,
+    *TAGS,
 )
 
 # What a host sent, and the value it means.
 READ: dict[str, tuple[Field, Json, Json]] = {
     "text is text": (TEXT, " 5 ", " 5 "),
-    "a whole number": (NUMBER, "5", 5),
     "a number in a text line": (NUMBER, " -1.5 ", -1.5),
     "an exponent": (NUMBER, "1e3", 1000.0),
-    "a number as it is": (NUMBER, 2.5, 2.5),
-    "300 digits": (NUMBER, "1" + "0" * 300, 10**300),
     "400 digits": (INTEGER, "1" + "0" * 400, 10**400),
     "a whole number that a host wrote as a float": (INTEGER, 5.0, 5),
     "a whole number typed as a float": (INTEGER, "5.0", 5),
     "one of more digits than a float has": (INTEGER, "9007199254740993.0", 9007199254740993),
-    "one with an exponent": (INTEGER, "1e23", 10**23),
     "nothing with any exponent": (INTEGER, "0e999999999", 0),
-    "thousands of digits that are nothing": (INTEGER, f"1.{'0' * 5_000}", 1),
     "a choice by its key": (CHOICE, "1", 1),
     "a choice by its quoted key": (CHOICE, '"1"', "1"),
     "a choice by its value": (CHOICE, True, True),
@@ -97,22 +84,19 @@ READ: dict[str, tuple[Field, Json, Json]] = {
 
 
 @pytest.mark.parametrize(("field", "sent", "value"), READ.values(), ids=READ)
-def test_what_can_be_meant_in_one_way_is_read_that_way(
-    field: Field, sent: Json, value: Json
-) -> None:
+def test_content_with_one_meaning_is_read(field: Field, sent: Json, value: Json) -> None:
     answer, problems = validate_answer(asked(field), {"it": sent})
     assert problems == []
     assert answer == {"it": value}
     assert type(answer["it"]) is type(value)
 
 
-# What no person can have meant, or what could be meant in two ways.
+# What no user can have meant, or what has two meanings.
 NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "a list of something else": (LIST, [7], "it[0] must be an object, not 7"),
     "no list of entries": (LIST, "five", 'it must be a list, not "five"'),
     "a word for a number": (NUMBER, "five", 'it must be a number, not "five"'),
     "a number with separators": (INTEGER, "1_000", 'it must be a whole number, not "1_000"'),
-    "a number that is none": (NUMBER, "nan", 'it must be a number, not "nan"'),
     "more than a float holds": (NUMBER, "1e999", 'it must be a number, not "1e999"'),
     "5,000 digits": (INTEGER, "7" * 5_000, f'it must be a whole number, not "{"7" * 56}...'),
     "half a whole number": (INTEGER, "1.5", "it must be a whole number, not 1.5"),
@@ -130,27 +114,18 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "true for a number": (NUMBER, True, "it must be a number, not true"),
     "a number for text": (TEXT, 5, "it must be text, not 5"),
     "a one for a yes": (BOOLEAN, 1, "it must be true or false, not 1"),
-    "a perhaps": (BOOLEAN, "perhaps", 'it must be true or false, not "perhaps"'),
-    "nothing for a yes or no": (BOOLEAN, "", 'it must be true or false, not ""'),
     "an option that was not offered": (
         CHOICE,
         "2",
         'it must be one of 1, true, "1", null, "", not "2"',
     ),
-    "a list for a choice": (CHOICE, ["1"], 'it must be one of 1, true, "1", null, "", not ["1"]'),
     "options that were not offered": (
         CHOICES,
         ["a", "x"],
         'it[1] must be one of "a", "b", "c,d", not "x"',
     ),
-    "too few": (CHOICES, [], "it must name at least 1"),
     "no list": (CHOICES, {"a": True}, 'it must be a list, not {"a": true}'),
     "text that is no JSON": (OBJECT, "{a: 1}", 'it must be an object, not "{a: 1}"'),
-    "JSON with a number out of range": (
-        OBJECT,
-        '{"a": 1e999}',
-        'it must be an object, not "{\\"a\\": 1e999}"',
-    ),
     "JSON without end": (OBJECT, "[" * 100_000, f'it must be an object, not "{"[" * 56}...'),
     "JSON too deep": (
         OBJECT,
@@ -166,22 +141,18 @@ def test_what_does_not_answer_is_no_answer(field: Field, sent: Json, problem: st
     assert problems == [problem]
 
 
-def test_a_line_that_could_be_one_option_or_several_is_neither() -> None:
-    choices = tuple(Choice(value, value, value) for value in ("a", "b", "a,b"))
-    field = one(
-        FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "a,b"]}}, choices=choices
-    )
-    assert validate_answer(asked(field), {"it": "a,b"})[1] == ['it must be a list, not "a,b"']
-    assert validate_answer(asked(field), {"it": ["a,b"]}) == ({"it": ["a,b"]}, [])
-    assert validate_answer(asked(field), {"it": "b,a"}) == ({"it": ["b", "a"]}, [])
+def test_text_that_could_be_one_option_or_several_is_neither() -> None:
+    choices = [Choice(value, value, value) for value in ("a", "b", "a,b")]
+    schema = {"type": "array", "items": {"enum": ["a", "b", "a,b"]}}
+    question = asked(one(FieldType.CHOICES, schema, *choices))
+    assert validate_answer(question, {"it": "a,b"})[1] == ['it must be a list, not "a,b"']
+    assert validate_answer(question, {"it": ["a,b"]}) == ({"it": ["a,b"]}, [])
+    assert validate_answer(question, {"it": "b,a"}) == ({"it": ["b", "a"]}, [])
 
 
-def test_a_label_that_two_options_share_names_neither() -> None:
-    field = one(
-        FieldType.CHOICE,
-        {"enum": ["a", "b"]},
-        choices=(Choice("a", "a", "Same"), Choice("b", "b", "Same")),
-    )
+def test_label_of_two_options_names_neither() -> None:
+    both = (Choice("a", "a", "Same"), Choice("b", "b", "Same"))
+    field = one(FieldType.CHOICE, {"enum": ["a", "b"]}, *both)
     assert read_value(field, "Same") == "Same"
     assert validate_answer(asked(field), {"it": "Same"})[1] == [
         'it must be one of "a", "b", not "Same"'
@@ -206,18 +177,18 @@ def test_a_required_field_must_be_there(sent: Mapping[str, Json]) -> None:
     assert validate_answer(asked(TEXT), sent) == ({}, ["it is required"])
 
 
-def test_empty_text_is_an_answer_where_the_app_allows_it() -> None:
-    assert validate_answer(asked(TEXT), {"it": ""}) == ({"it": ""}, [])
-    optional = replace(CHOICE, required=False)
-    assert validate_answer(asked(optional), {"it": ""}) == ({"it": ""}, [])
-
-
-def test_null_is_an_answer_where_the_app_allows_it() -> None:
-    for kind in ("null", ["string", "null"]):
-        assert validate_answer(asked(one(FieldType.TEXT, {"type": kind})), {"it": None}) == (
-            {"it": None},
-            [],
-        )
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (TEXT, ""),
+        (replace(CHOICE, required=False), ""),
+        (one(FieldType.TEXT, {"type": "null"}), None),
+        (one(FieldType.TEXT, {"type": ["string", "null"]}), None),
+    ],
+    ids=["text", "choice", "null", "text or null"],
+)
+def test_empty_value_is_an_answer_if_the_app_allows_it(field: Field, value: Json) -> None:
+    assert validate_answer(asked(field), {"it": value}) == ({"it": value}, [])
 
 
 def test_a_field_nobody_asked_for_is_left_out() -> None:
@@ -252,50 +223,34 @@ def test_fields_that_fit_one_by_one_must_fit_together() -> None:
     )
 
 
-def test_one_field_asked_alone_is_not_held_against_the_others() -> None:
+def test_field_that_is_asked_alone_need_not_fit_the_others() -> None:
     assert validate_answer(asked(PHONE, whole=EITHER), {"phone": ""}) == ({}, [])
-
-
-def test_a_question_with_one_secret_field_is_secret() -> None:
-    assert not asked(TEXT, NUMBER).secret
-    assert asked(TEXT, replace(NUMBER, secret=True)).secret
 
 
 @pytest.mark.parametrize(
     "schema", [{"type": "string", "format": "email"}, {"enum": ["a", "b"]}, {"type": "integer"}]
 )
-def test_what_is_wrong_with_a_secret_is_said_without_it(schema: Mapping[str, Json]) -> None:
-    field = replace(one(FieldType.TEXT, schema), secret=True)
+def test_problem_with_a_secret_does_not_quote_it(schema: Mapping[str, Json]) -> None:
+    field = one(FieldType.TEXT, schema, secret=True)
+    assert asked(NUMBER, field).secret
     [problem] = validate_answer(asked(field), {"it": "hunter2"})[1]
     assert problem.startswith("it must be")
     assert "hunter2" not in problem
 
 
-def test_what_is_wrong_with_a_secret_and_the_rest_together_is_said_without_it() -> None:
-    field = replace(TEXT, secret=True)
-    whole = {"properties": {"it": {"format": "email"}}}
-    assert validate_answer(asked(field, whole=whole), {"it": "hunter2"})[1] == [
-        "it must be an e-mail address"
-    ]
+def test_problem_with_a_secret_among_others_does_not_quote_it() -> None:
+    question = asked(replace(TEXT, secret=True), whole={"properties": {"it": {"format": "email"}}})
+    assert validate_answer(question, {"it": "hunter2"})[1] == ["it must be an e-mail address"]
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    names = asked(one(FieldType.JSON, schema, secret=True))
+    assert validate_answer(names, {"it": {"planted": "x"}})[1] == ["it does not fit"]
 
 
-def test_what_is_wrong_is_safe_to_show() -> None:
-    """An app's own names stand in it, and may be anything."""
-    field = Field(
-        "a\x1b]52;c;eA==\x07", FieldType.JSON, {"type": "object", "required": ["b\x1b[2J"]}
-    )
-    _, [problem] = validate_answer(replace(asked(field), wrapped=False), {field.name: {}})
+def test_problem_with_an_apps_own_names_is_safe_to_show() -> None:
+    schema = {"type": "object", "required": ["b\x1b[2J"]}
+    field = Field("a\x1b]52;c;eA==\x07", FieldType.JSON, schema)
+    _, [problem] = validate_answer(asked(field), {field.name: {}})
     assert problem.isprintable()
-
-
-def test_the_names_in_a_secret_are_not_said_either() -> None:
-    field = Field(
-        "token",
-        FieldType.JSON,
-        {"type": "object", "additionalProperties": {"type": "integer"}},
-        secret=True,
-    )
-    assert validate_answer(asked(field), {"token": {"planted": "x"}})[1] == ["token does not fit"]
 
 
 def test_remarks_of_the_bridge_add_up() -> None:

@@ -23,7 +23,6 @@ LABELS = {
     ),
     "spaces at the ends and in rows": ("  a \t  b  ", "a b"),
     "a right-to-left override": ("Pay \u202e001$", "Pay 001$"),
-    "isolates": ("\u2066a\u2069", "a"),
     "an escape sequence": ("\x1b[2JYes", "[2JYes"),
     "zero-width space": ("pass\u200bword", "password"),
     "joined emoji stay whole": ("👩\u200d🚀", "👩\u200d🚀"),
@@ -33,9 +32,6 @@ LABELS = {
     "a joiner of a script stays": ("नी\u200dक", "नी\u200dक"),
     "one selector stays, and no message in a row of them": ("❤\ufe0f\ufe01\ufe02", "❤\ufe0f"),
     "letters of no ink": ("a\u3164\u115f\uffa0b", "ab"),
-    "tags": ("a\U000e0041\U000e007fb", "ab"),
-    "a number": (7, "7"),
-    "nothing": ("", ""),
 }
 
 
@@ -48,8 +44,6 @@ MESSAGES = {
     "lines stay": ("one\ntwo\r\nthree", "one\ntwo\nthree"),
     "a carriage return alone does not go back over the line": ("Yes\rNo", "Yes No"),
     "tabs stay, blank ends do not": ("\n\ta\tb\n", "a\tb"),
-    "a form feed": ("a\x0cb", "a b"),
-    "a null": ("a\0b", "ab"),
 }
 
 
@@ -126,7 +120,6 @@ REVEALED = {
     "a return over the line": ("Yes\rNo", r"Yes\rNo"),
     "an override": ("a\u202eb", r"a\u202eb"),
     "an escape sequence": ("\x1b[2J", r"\u001b[2J"),
-    "a tag": ("\U000e0041", r"\udb40\udc41"),
     "half a character": ("\ud800", "\ufffd"),
     "joined emoji": ("👩\u200d🚀", "👩\u200d🚀"),
 }
@@ -148,7 +141,3 @@ def test_json_is_read_the_same_with_what_is_not_seen_as_escapes(
 
 def test_what_cannot_be_seen_is_written_as_its_code() -> None:
     assert sanitize.escape("a\n\u202eb é") == r"a\n\u202eb é"
-
-
-def test_json_that_is_seen_whole_is_left_as_it_is() -> None:
-    assert sanitize.reveal_json('{"a": "b"}') == '{"a": "b"}'
