@@ -326,6 +326,7 @@ ORDERS: dict[str, tuple[Question, Sequence[SurfaceVariant], Sequence[str]]] = {
         ["acp-permission (one field after the other, as options, by pages)"],
     ),
     "no buttons for one field that they cannot say": (asked(YES, TEXT), [PERMISSION], []),
+    "no buttons for one column that they cannot say": (asked(YES, LIST), [PERMISSION], []),
     "buttons for a list of what buttons can say": (
         asked(replace(LIST, columns=(YES, options(9)))),
         [PERMISSION],

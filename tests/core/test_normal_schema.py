@@ -216,6 +216,10 @@ WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
             "allOf": [{"properties": {"a": True}, "additionalProperties": False}],
         },
     ),
+    "what looks at everything stays alone": (
+        {"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
+        {"unevaluatedProperties": False, "allOf": [{"properties": {"a": True}}]},
+    ),
     "a value that looks like a reference": (
         {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
         {"const": {"$ref": "#/x"}, "default": {"allOf": []}},

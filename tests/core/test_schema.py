@@ -55,6 +55,7 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
         {"properties": {"a": True}, "additionalProperties": False},
         "b is not allowed",
     ),
+    "any property": ({"a": 1}, {"additionalProperties": False}, "a is not allowed"),
     "required": ({}, {"required": ["a"]}, "a is required"),
     "items": (["a", 1], {"items": {"type": "string"}}, "[1] must be text, not 1"),
     "uniqueItems": (
