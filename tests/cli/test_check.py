@@ -1,9 +1,8 @@
-"""`abp-bridge check`: each rule by an app that breaks it, and the command as a person has it."""
+"""`abp-bridge check`: each rule by an app that breaks it, and the command."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.harness import run
 from support.pages.server import web
 from support.paths import APPS
-from support.peer import PATIENCE
 
 from abp_bridge.cli.check_rules import (
     RULES,
@@ -31,11 +30,6 @@ from abp_bridge.core.question import MISSING
 
 Json = Any
 
-ENV = {
-    name: os.environ[name]
-    for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
-    if name in os.environ
-}
 APP: Json = {"id": "t", "name": "T", "version": "1"}
 LISTED: Json = [{"name": "a", "description": "A", "inputSchema": {"type": "object"}}]
 FAILED: Json = {
@@ -84,7 +78,7 @@ def whole() -> Facts:
     )
 
 
-def test_an_app_that_keeps_every_rule_passes_all_that_are_for_it() -> None:
+def test_app_that_keeps_every_rule_passes() -> None:
     assert {each.status for each in check_all(whole()) if Kind.PAGE in each.rule.kinds} == {
         Status.PASSED
     }
@@ -150,52 +144,46 @@ def test_every_rule_is_broken_below() -> None:
     assert list(BROKEN) == [rule.name for rule in RULES]
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_rule_that_is_broken_is_told_with_its_problem(name: str) -> None:
-    changed, status, words = BROKEN[name]
-    (found,) = [each for each in check_all(replace(whole(), **changed)) if each.rule.name == name]
-    assert found.status is status
-    assert any(words in each for each in found.problems), found.problems
-
-
-@pytest.mark.parametrize(("call", "name"), [("unknown", "responses"), ("called", "call")])
-def test_a_call_that_is_not_answered_breaks_its_rule(call: str, name: str) -> None:
-    missing: Json = {call: MISSING}
-    facts = replace(whole(), unanswered={call: 2.0}, **missing)
-    (found,) = [each for each in check_all(facts) if each.rule.name == name]
-    assert (found.status, found.problems) == (Status.FAILED, ("it did not answer within 2 s",))
-
-
 def judged(name: str, **changed: Json) -> tuple[Status, tuple[str, ...]]:
     (found,) = [each for each in check_all(replace(whole(), **changed)) if each.rule.name == name]
     return found.status, found.problems
 
 
-@pytest.mark.parametrize("schema", [[1], "string", True, [], ""])
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_rule_is_reported_with_its_problem(name: str) -> None:
+    changed, expected, words = BROKEN[name]
+    status, problems = judged(name, **changed)
+    assert status is expected
+    assert any(words in each for each in problems), problems
+
+
+@pytest.mark.parametrize(("call", "name"), [("unknown", "responses"), ("called", "call")])
+def test_call_without_an_answer_breaks_its_rule(call: str, name: str) -> None:
+    found = judged(name, **{call: MISSING, "unanswered": {call: 2.0}})
+    assert found == (Status.FAILED, ("it did not answer within 2 s",))
+
+
+@pytest.mark.parametrize("schema", [[1], "string", True, ""])
 @pytest.mark.parametrize("member", ["listed", "initialize"])
-def test_a_schema_is_judged_as_it_came(schema: Json, member: str) -> None:
+def test_schema_that_is_no_object_is_reported(schema: Json, member: str) -> None:
     came: Json = {"capabilities": [{"name": "a", "inputSchema": schema}]}
-    status, (problem,) = judged("schemas", **{member: came})
-    assert status is Status.FAILED
     shown = schema if isinstance(schema, str) else json.dumps(schema)
-    assert problem == f"a: inputSchema is {shown}, and no object"
+    problem = f"a: inputSchema is {shown}, and no object"
+    assert judged("schemas", **{member: came}) == (Status.FAILED, (problem,))
 
 
-def test_a_manifest_may_name_its_capabilities_by_texts() -> None:
-    assert judged("manifest's capabilities", manifest={"capabilities": ["a"]}) == (
-        Status.PASSED,
-        (),
+def test_manifest_may_name_its_capabilities_by_texts() -> None:
+    known = {"capabilities": ["a"]}
+    assert judged("manifest's capabilities", manifest=known) == (Status.PASSED, ())
+    problems = (
+        "the manifest names b, which the page does not list",
+        "capability 2 of the manifest has no name",
     )
-    assert judged("manifest's capabilities", manifest={"capabilities": ["b", 5]}) == (
-        Status.WARNING,
-        (
-            "the manifest names b, which the page does not list",
-            "capability 2 of the manifest has no name",
-        ),
-    )
+    unknown = {"capabilities": ["b", 5]}
+    assert judged("manifest's capabilities", manifest=unknown) == (Status.WARNING, problems)
 
 
-def test_what_nobody_could_see_is_not_checked() -> None:
+def test_rules_that_cannot_be_checked_are_not() -> None:
     found = check_all(Facts(Kind.PAGE, step=Step.REACHED, problem="it is not there"))
     told = {each.rule.name: each.status for each in found}
     assert told.pop("address") is Status.FAILED
@@ -213,20 +201,17 @@ def test_what_nobody_could_see_is_not_checked() -> None:
         ({"type": "string"}, "is of type string, and not of object"),
     ],
 )
-def test_a_schema_that_is_none_is_named_by_its_place(schema: Json, words: str) -> None:
+def test_invalid_schema_is_named_by_its_place(schema: Json, words: str) -> None:
     assert any(words in each for each in find_schema_problems(schema))
 
 
 def check(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "abp_bridge", "check", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**ENV, **env},
-        check=False,
-    )
+    return run("check", *arguments, env=env)
+
+
+def statuses(ended: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """The status of each rule, by `--json`."""
+    return {each["name"]: each["status"] for each in json.loads(ended.stdout)["checks"]}
 
 
 @pytest.fixture(scope="module")
@@ -235,19 +220,27 @@ def web_site() -> Iterator[str]:
         yield site.here
 
 
-def test_a_program_that_breaks_a_rule_is_told_its_cure(tmp_path: Path) -> None:
-    app = tmp_path / "app.py"
-    app.write_text(
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    asked = json.loads(line)\n"
-        "    if asked.get('params', {}).get('capability') == 'a':\n"
-        "        continue\n"
-        "    result = {'sessionId': 's', 'capabilities': [{'name': 'a'}]}\n"
-        "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': result}\n"
-        "    print(json.dumps(answer), flush=True)\n"
-    )
-    ended = check(f"stdio:{sys.executable} {app}", "--call", "a", "--json", ABP_CALL_TIMEOUT="0.3s")
+SILENT = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("params", {}).get("capability") == "a":
+        continue
+    result = {"sessionId": "s", "capabilities": [{"name": "a"}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def started(folder: Path, code: str, *words: str) -> str:
+    """An app that runs this code."""
+    (folder / "app.py").write_text(code)
+    return f"stdio:{shlex.join([sys.executable, str(folder / 'app.py'), *words])}"
+
+
+@pytest.mark.process
+def test_check_tells_how_to_fix_a_broken_rule(tmp_path: Path) -> None:
+    app = started(tmp_path, SILENT)
+    ended = check(app, "--call", "a", "--json", ABP_CALL_TIMEOUT="0.3s")
     assert ended.returncode == 1, ended.stderr
     told = json.loads(ended.stdout)
     broken = {each["name"]: each for each in told["checks"] if each["status"] == "failed"}
@@ -266,48 +259,47 @@ for line in sys.stdin:
 """
 
 
+REFUSED = {"code": "X", "message": "closed on Sundays"}
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("answer", "failed"),
     [
         ({"result": {"success": True}}, {"program", "initialize"}),
         ({"error": {"code": -32000, "message": "closed on Sundays"}}, {"program"}),
-        (
-            {"result": {"success": False, "error": {"code": "X", "message": "closed on Sundays"}}},
-            {"program"},
-        ),
+        ({"result": {"success": False, "error": REFUSED}}, {"program"}),
     ],
     ids=["it says yes and nothing else", "it throws", "it refuses"],
 )
-def test_a_program_that_is_not_opened_is_told_why_and_nothing_it_never_said(
+def test_check_says_why_a_program_cannot_be_opened(
     answer: Json, failed: set[str], tmp_path: Path
 ) -> None:
-    app = tmp_path / "app.py"
-    app.write_text(ANSWERS)
-    target = shlex.join([sys.executable, str(app), json.dumps(answer)])
-    ended = check(f"stdio:{target}", "--json")
+    ended = check(started(tmp_path, ANSWERS, json.dumps(answer)), "--json")
     assert (ended.returncode, ended.stderr) == (1, "")
-    checks = {each["name"]: each for each in json.loads(ended.stdout)["checks"]}
-    statuses = {name: each["status"] for name, each in checks.items()}
-    assert {name for name, status in statuses.items() if status == "failed"} == failed
+    found = statuses(ended)
+    assert {name for name, status in found.items() if status == "failed"} == failed
     if "initialize" not in failed:
-        assert "closed on Sundays" in checks["program"]["problems"][0]
-        assert "warning" not in statuses.values()
+        assert "closed on Sundays" in ended.stdout
+        assert "warning" not in found.values()
 
 
-def test_a_server_that_speaks_no_abp_is_judged_by_its_call_too(tmp_path: Path) -> None:
-    server = (
-        f"mcp:{sys.executable} {APPS / 'mcp_server.py'} {tmp_path / 'read'} {tmp_path / 'done'}"
-    )
-    ended = check(server, "--call", "look", "--json")
-    told = {each["name"]: each["status"] for each in json.loads(ended.stdout)["checks"]}
-    assert (told["call"], told["responses"]) == ("passed", "not checked")
+@pytest.mark.process
+def test_check_judges_an_mcp_server_by_its_call(tmp_path: Path) -> None:
+    files = [str(tmp_path / "read"), str(tmp_path / "done")]
+    server = f"mcp:{shlex.join([sys.executable, str(APPS / 'mcp_server.py'), *files])}"
+    found = statuses(check(server, "--call", "look", "--json"))
+    assert (found["call"], found["responses"]) == ("passed", "not checked")
 
 
-def test_what_a_call_threw_is_told_as_try_tells_it() -> None:
-    thrown = {"thrown": {"called"}, "failures": {"called": "TypeError: no y (at /app.js:3:1)"}}
-    facts = replace(whole(), called={"message": "no y"}, **thrown)  # type: ignore[arg-type]
-    (found,) = [each for each in check_all(facts) if each.rule.name == "call"]
-    assert found.problems[0].startswith("it threw TypeError: no y (at /app.js:3:1), where ABP has")
+def test_check_reports_what_a_call_threw() -> None:
+    thrown: Json = {
+        "called": {"message": "no y"},
+        "thrown": {"called"},
+        "failures": {"called": "TypeError: no y (at /app.js:3:1)"},
+    }
+    _, problems = judged("call", **thrown)
+    assert problems[0].startswith("it threw TypeError: no y (at /app.js:3:1), where ABP has")
 
 
 # Asks, and forgets the success once it is answered.
@@ -339,12 +331,11 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> str:
-    app = tmp_path_factory.mktemp("asking") / "app.py"
-    app.write_text(ASKING)
-    return f"stdio:{sys.executable} {app}"
+    return started(tmp_path_factory.mktemp("asking"), ASKING)
 
 
-def test_what_a_call_asks_is_answered_from_a_file(asking: str, tmp_path: Path) -> None:
+@pytest.mark.process
+def test_check_answers_a_question_of_the_call_from_a_file(asking: str, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text('[{"match": "Whom", "value": "Ada"}]')
     ended = check(asking, "--call", "greet", "times=1", "--answers", str(answers), "--json")
@@ -356,7 +347,8 @@ def test_what_a_call_asks_is_answered_from_a_file(asking: str, tmp_path: Path) -
     assert (told["asked"], told["notes"]) == ([asked], [])
 
 
-def test_what_is_declined_without_a_file_is_said(asking: str) -> None:
+@pytest.mark.process
+def test_check_declines_a_question_without_a_file(asking: str) -> None:
     ended = check(asking, "--call", "greet", "times=1")
     assert ended.returncode == 0, ended.stdout
     assert (
@@ -366,6 +358,7 @@ def test_what_is_declined_without_a_file_is_said(asking: str) -> None:
     assert "11 rules for other kinds of apps: manifest link, manifest," in ended.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -374,14 +367,13 @@ def test_what_is_declined_without_a_file_is_said(asking: str) -> None:
         (["times=1"], "'times=1' is a parameter: name the capability first, as in greet times=1"),
     ],
 )
-def test_a_call_that_cannot_be_made_is_refused_as_try_refuses_it(
-    asking: str, words: list[str], said: str
-) -> None:
+def test_check_rejects_a_call_that_cannot_be_made(asking: str, words: list[str], said: str) -> None:
     ended = check(asking, "--call", *words)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert said in ended.stderr
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("target", "problem", "step"),
     [
@@ -390,7 +382,7 @@ def test_a_call_that_cannot_be_made_is_refused_as_try_refuses_it(
         ("mcp+http://127.0.0.1:9/", "cannot be reached", "Start its server, or look at"),
     ],
 )
-def test_of_an_app_that_is_not_there_one_thing_is_said_and_what_to_do(
+def test_check_of_a_missing_app_says_one_thing(
     target: str, problem: str, step: str, web_site: str
 ) -> None:
     target, problem = (each.format(here=web_site) for each in (target, problem))
@@ -404,7 +396,8 @@ def test_of_an_app_that_is_not_there_one_thing_is_said_and_what_to_do(
     assert counts == "0 passed, 1 failed, 0 to look at, 25 not checked."
 
 
-def test_what_a_page_wrote_of_its_tools_is_looked_at_as_it_is_written(web_site: str) -> None:
+@pytest.mark.browser
+def test_check_looks_at_the_tools_of_a_page_as_written(web_site: str) -> None:
     ended = check(f"{web_site}/misspelt.html", ABP_CHROME_SANDBOX="0")
     assert ended.returncode == 1
     for said in (
@@ -423,7 +416,8 @@ def test_what_a_page_wrote_of_its_tools_is_looked_at_as_it_is_written(web_site: 
     assert ended.stdout.count("toolnmae") == 1
 
 
-def test_a_page_is_looked_at_in_a_browser(web_site: str) -> None:
+@pytest.mark.browser
+def test_check_looks_at_a_page_in_a_browser(web_site: str) -> None:
     ended = check(f"{web_site}/workshop.html", ABP_CHROME_SANDBOX="0")
     assert ended.returncode == 1
     assert "FAILED       initialize answers" in ended.stdout

@@ -33,6 +33,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_bash_completes_commands_options_and_their_words(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -23,9 +23,10 @@ WORDS = "Grün 😀?"
 
 def said(*words: str, encoding: str = "ascii") -> list[Json]:
     """The lines of JSON that a command prints."""
+    env = environment(PYTHONIOENCODING=encoding)
     ended = subprocess.run(
         [sys.executable, "-m", "abp_bridge", *words],
-        env=environment(PYTHONIOENCODING=encoding),
+        env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -40,48 +41,47 @@ def said(*words: str, encoding: str = "ascii") -> list[Json]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-@pytest.mark.parametrize("command", ["trace", "replay"])
-def test_a_fixture_says_the_same_in_any_encoding(
-    command: str, encoding: str, tmp_path: Path
-) -> None:
+def retitled(folder: Path, words: str) -> str:
+    """A fixture that shows this."""
+    path = folder / "fixture.jsonl"
     head, rest = (FIXTURES / "acp/error.jsonl").read_text().split("\n", 1)
-    path = tmp_path / "fixture.jsonl"
-    path.write_text(f"{json.dumps({**json.loads(head), 'shows': WORDS})}\n{rest}")
-    assert WORDS in str(said(command, str(path), "--json", encoding=encoding))
+    path.write_text(f"{json.dumps({**json.loads(head), 'shows': words})}\n{rest}")
+    return str(path)
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["trace", "replay"])
+def test_json_of_a_fixture_is_ascii_in_an_ascii_stream(command: str, tmp_path: Path) -> None:
+    assert WORDS in str(said(command, retitled(tmp_path, WORDS), "--json"))
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_an_answer_is_the_same_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+def test_answer_is_the_same_in_any_encoding(tmp_path: Path, encoding: str) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps([WORDS]))
-    [answer] = said(
-        *("ask", "--on", "mock", "--answers", str(answers), "input", "Which?"), encoding=encoding
-    )
+    asked = ("ask", "--on", "mock", "--answers", str(answers), "input", "Which?")
+    [answer] = said(*asked, encoding=encoding)
     assert WORDS in str(answer)
 
 
 UNSEEN = "é\x9b31m\u202eb\u2066c\u200bd"
 
 
-def test_json_shows_whatever_hides_in_it(tmp_path: Path) -> None:
-    answers, fixture = tmp_path / "answers.json", tmp_path / "fixture.jsonl"
+@pytest.mark.process
+def test_json_escapes_hidden_characters(tmp_path: Path) -> None:
+    answers, fixture = tmp_path / "answers.json", retitled(tmp_path, UNSEEN)
     answers.write_text(json.dumps([UNSEEN]))
-    head, rest = (FIXTURES / "acp/error.jsonl").read_text().split("\n", 1)
-    fixture.write_text(f"{json.dumps({**json.loads(head), 'shows': UNSEEN})}\n{rest}")
     for words in (
         ("ask", "--on", "mock", "--answers", str(answers), "input", "Which?"),
-        ("trace", str(fixture), "--json"),
-        ("replay", str(fixture), "--json"),
+        ("trace", fixture, "--json"),
+        ("replay", fixture, "--json"),
     ):
         assert repr(UNSEEN)[1:-1] in str(said(*words, encoding="utf-8"))
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["words", "json"])
-def test_a_stream_that_keeps_letters_has_them_all(more: tuple[str, ...], tmp_path: Path) -> None:
-    path = tmp_path / "fixture.jsonl"
-    head, rest = (FIXTURES / "acp/error.jsonl").read_text().split("\n", 1)
-    path.write_text(f"{json.dumps({**json.loads(head), 'shows': WORDS})}\n{rest}")
+def test_trace_in_a_text_stream_keeps_all_letters(more: tuple[str, ...], tmp_path: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as kept:
-        assert main(["trace", str(path), *more]) == 0
+        assert main(["trace", retitled(tmp_path, WORDS), *more]) == 0
     assert WORDS in kept.getvalue()

@@ -17,7 +17,8 @@ import abp_bridge
 from abp_bridge.cli.main import COMMANDS, main
 
 
-def test_importing_the_package_loads_nothing_else() -> None:
+@pytest.mark.process
+def test_package_imports_nothing_else() -> None:
     code = (
         "import sys; before = set(sys.modules); import abp_bridge;"
         "print(*sorted(set(sys.modules) - before))"
@@ -28,7 +29,8 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert ended.stdout.split() == ["abp_bridge"]
 
 
-def test_the_version_is_said_before_any_command_is_loaded() -> None:
+@pytest.mark.process
+def test_version_imports_no_command() -> None:
     code = (
         "import atexit, sys; atexit.register(lambda: print(*sys.modules));"
         "from abp_bridge.cli.main import main; main(['--version'])"
@@ -42,7 +44,7 @@ def test_the_version_is_said_before_any_command_is_loaded() -> None:
     assert not commands.intersection(loaded.split())
 
 
-def test_a_program_that_runs_a_command_has_its_signals_as_they_were() -> None:
+def test_main_restores_the_signals() -> None:
     before = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert main(["check", "stdio:/nowhere/program"]) == 1
     after = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -50,22 +52,23 @@ def test_a_program_that_runs_a_command_has_its_signals_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("name", abp_bridge.__all__)
-def test_every_name_of_the_package_is_there(name: str) -> None:
+def test_package_has_every_name(name: str) -> None:
     assert getattr(abp_bridge, name) is not None
     assert name in dir(abp_bridge)
 
 
-def test_what_is_not_there_is_an_attribute_error() -> None:
+def test_package_without_a_name_raises_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'bridge_of_sighs'"):
         _ = abp_bridge.bridge_of_sighs  # type: ignore[attr-defined]
 
 
-def test_errors_that_a_caller_may_catch_have_one_base() -> None:
+def test_package_errors_have_one_base() -> None:
     errors = [name for name in abp_bridge.__all__ if name.endswith("Error")]
     assert len(errors) > 5
     assert all(issubclass(getattr(abp_bridge, name), abp_bridge.AbpBridgeError) for name in errors)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "room"),
     [
@@ -74,7 +77,7 @@ def test_errors_that_a_caller_may_catch_have_one_base() -> None:
         (["mcp", "--", *SERVER], "mcp.proxy.router"),
     ],
 )
-def test_a_host_is_answered_before_anything_of_a_session_is_loaded(
+def test_host_is_answered_before_a_session_is_imported(
     command: list[str], room: str, tmp_path: Path
 ) -> None:
     if "--" in command:

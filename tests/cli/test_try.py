@@ -1,11 +1,8 @@
-"""`abp-bridge try` through its public door: an app called from a command line, its questions
-answered from a file or by real keys, and what is wrong said with what would be right.
-"""
+"""`abp-bridge try`: call an app from a command line; answer there or from a file."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -15,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import harness
 from support.browser import type_on_the_page
+from support.harness import environment
 from support.paths import APPS
-from support.peer import PATIENCE
 from support.puppets import scripted
 from support.terminal import CTRL_C, DOWN, ENTER, Screen
 
@@ -27,25 +25,24 @@ from abp_bridge.cli.terminal_view import JsonView, Offer, Output, TextView, para
 Json = Any
 
 TRY = [sys.executable, "-m", "abp_bridge", "try"]
-ENV = {
-    name: os.environ[name]
-    for name in ("PATH", "HOME", "LANG", "ABP_TOOL_CACHE")
-    if name in os.environ
-}
+ENV = environment()
 EXOTIC = APPS / "exotic_server.py"
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TRY, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**ENV, **env},
-        check=False,
-    )
+    return harness.run("try", *arguments, env=env)
+
+
+def asking(request: Json) -> list[str]:
+    """The words that have the demo ask this."""
+    return ["demo", "demo.ask", f"request={json.dumps(request)}"]
+
+
+def written(folder: Path, *entries: Json) -> list[str]:
+    path = folder / "answers.json"
+    path.write_text(json.dumps(entries))
+    return ["--answers", str(path)]
 
 
 def events(ended: subprocess.CompletedProcess[str]) -> dict[str, Json]:
@@ -63,7 +60,7 @@ def test_what_an_app_returns_hides_nothing_in_its_json(capsys: pytest.CaptureFix
     assert "é" in line
 
 
-def test_without_a_capability_it_lists_them_with_their_parameters() -> None:
+def test_try_without_a_capability_lists_them() -> None:
     ended = run("demo")
     assert ended.returncode == 0, ended.stderr
     assert "Connected: ABP demo (demo)" in ended.stdout
@@ -74,19 +71,19 @@ def test_without_a_capability_it_lists_them_with_their_parameters() -> None:
     assert "Next: abp-bridge try demo demo.trip" in listed
 
 
-def test_what_to_call_next_names_no_other_app_than_this_one() -> None:
+@pytest.mark.process
+def test_try_suggests_the_next_call_without_naming_the_app() -> None:
     server = f"mcp:{shlex.join([sys.executable, str(EXOTIC), 'legacy'])}"
     listed = " ".join(run(server).stdout.split())
     assert "Next: abp-bridge try TARGET " in listed
     assert "(TARGET: the same as now)" in listed
 
 
-def test_a_call_is_answered_from_a_file_and_accounted_for(tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text(json.dumps([{"match": "Delete", "value": True}]))
-    asked = ["demo", "demo.ask", f"request={json.dumps(CONFIRM)}"]
-    others = {"ABP_ANSWERS": "/nope", "ABP_ASK_ON": "terminal"}  # who answers is said here
-    told = events(ended := run(*asked, "--answers", str(written), "--json", **others))
+@pytest.mark.process
+def test_try_answers_a_call_from_a_file(tmp_path: Path) -> None:
+    others = {"ABP_ANSWERS": "/nope", "ABP_ASK_ON": "terminal"}  # this command says who answers
+    answers = written(tmp_path, {"match": "Delete", "value": True})
+    told = events(ended := run(*asking(CONFIRM), *answers, "--json", **others))
     assert ended.returncode == 0, ended.stderr
     assert told["asked"]["message"] == "Delete it?"
     assert told["result"]["data"]["data"] == {"confirmed": True}
@@ -101,24 +98,18 @@ WORDS = [
 
 
 @pytest.mark.parametrize("asked", WORDS)
-def test_what_an_app_asks_is_shown_as_it_wrote_it(asked: str, tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text("[true]")
+def test_try_shows_the_words_of_an_app_unchanged(asked: str, tmp_path: Path) -> None:
     confirm = {"method": "elicitation/confirm", "params": {"message": asked}}
-    call = ["demo", "demo.ask", f"request={json.dumps(confirm)}", "--answers", str(written)]
-    assert events(run(*call, "--json"))["asked"]["message"] == asked
+    told = events(run(*asking(confirm), *written(tmp_path, True), "--json"))
+    assert told["asked"]["message"] == asked
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_a_yes_that_cannot_be_undone_takes_true_and_false(given: bool, tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text(json.dumps([{"match": "Go on", "value": given}]))
-    confirm = {
-        "method": "elicitation/confirm",
-        "params": {"message": "Go on?", "destructive": True},
-    }
-    asked = ["demo", "demo.ask", f"request={json.dumps(confirm)}", "--answers", str(written)]
-    told = events(ended := run(*asked, "--json"))
+def test_try_takes_true_and_false_for_a_destructive_confirm(given: bool, tmp_path: Path) -> None:
+    params = {"message": "Go on?", "destructive": True}
+    confirm = {"method": "elicitation/confirm", "params": params}
+    answers = written(tmp_path, {"match": "Go on", "value": given})
+    told = events(ended := run(*asking(confirm), *answers, "--json"))
     assert ended.returncode == 0, ended.stdout
     assert told["asked"]["fields"][0]["type"] == "choice"
     assert told["result"]["data"]["data"] == {"confirmed": given}
@@ -129,6 +120,7 @@ def test_a_yes_that_cannot_be_undone_takes_true_and_false(given: bool, tmp_path:
 SECRET = {"method": "elicitation/input", "params": {"prompt": "Key?", "sensitive": True}}
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
@@ -137,14 +129,11 @@ SECRET = {"method": "elicitation/input", "params": {"prompt": "Key?", "sensitive
         pytest.param(SECRET, "no entry goes to a page", id="a page"),
     ],
 )
-def test_what_no_entry_answers_is_nobodys_to_the_app_too_and_asked_once(
+def test_try_reports_to_the_app_that_no_entry_answers(
     request_: Json, why: str, tmp_path: Path
 ) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text('[{"match": "else", "value": "x"}, {"match": "Go", "value": "x"}]')
-    asked = ["demo", "demo.ask", f"request={json.dumps(request_)}", "--answers", str(written)]
-    ended = run(*asked, "--json")
-    told = events(ended)
+    answers = written(tmp_path, {"match": "else", "value": "x"}, {"match": "Go", "value": "x"})
+    told = events(ended := run(*asking(request_), *answers, "--json"))
     assert ended.stdout.count('{"event": "asked"') == 1
     assert told["answered"]["outcome"] == "unsupported"
     assert told["answered"]["by"].startswith(f"nobody: {why}")
@@ -155,12 +144,9 @@ def test_what_no_entry_answers_is_nobodys_to_the_app_too_and_asked_once(
     assert f"the host says that nobody answered: {why}" in heard["error"]["message"]
 
 
-def test_what_an_entry_never_answers_is_nobodys_when_its_time_is_over(tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text('[{"action": "silence"}]')
-    request = json.dumps({**CONFIRM, "timeout": 500})
-    asked = ["demo", "demo.ask", f"request={request}", "--answers", str(written)]
-    told = events(run(*asked, "--json"))
+def test_try_reports_a_timeout(tmp_path: Path) -> None:
+    silent = written(tmp_path, {"action": "silence"})
+    told = events(run(*asking({**CONFIRM, "timeout": 200}), *silent, "--json"))
     assert told["answered"]["outcome"] == "withdrawn"
     assert told["answered"]["by"].startswith("nobody: ")
     assert told["result"]["data"]["error"]["code"] == "TIMEOUT"
@@ -168,16 +154,7 @@ def test_what_an_entry_never_answers_is_nobodys_when_its_time_is_over(tmp_path: 
     assert (row["outcome"], row["answeredBy"]) == ("timed_out", "nobody")
 
 
-def test_what_an_app_returns_is_shown_as_it_is_whatever_flags_it_names(tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text('[{"match": "Which", "value": "serve --page open"}]')
-    request = {"method": "elicitation/input", "params": {"prompt": "Which?"}}
-    asked = ["demo", "demo.ask", f"request={json.dumps(request)}", "--answers", str(written)]
-    told = events(run(*asked, "--json"))
-    assert told["result"]["data"]["data"] == {"value": "serve --page open"}
-
-
-def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
+def test_try_exit_code_reports_a_failed_call() -> None:
     ended = run("demo", "demo.fail")
     assert ended.returncode == 1
     assert "With --answers FILE it is answered from a file." in " ".join(ended.stdout.split())
@@ -192,27 +169,28 @@ def test_a_call_that_fails_is_an_exit_code_of_its_own() -> None:
         (["demo", "text=a"], "'text=a' is a parameter: name the capability first, as in demo.trip"),
     ],
 )
-def test_what_cannot_be_called_is_said_with_what_could_be(arguments: list[str], words: str) -> None:
-    ended = run(*arguments)
-    assert ended.returncode == 2
-    assert words in ended.stderr
-
-
-def test_programs_read_why_it_ended_as_an_event() -> None:
-    ended = run("demo", "demo.nope", "--json")
+def test_try_answers_an_unknown_capability_with_the_nearest(
+    arguments: list[str], words: str
+) -> None:
+    ended = run(*arguments, "--json")
     *_, last = map(json.loads, ended.stdout.splitlines())
     assert (last["event"], last["exitCode"], ended.returncode) == ("error", 2, 2)
+    assert words in last["message"]
     assert last["message"] in ended.stderr
 
 
-def test_an_app_that_is_not_there_is_said_by_its_name() -> None:
+def test_try_names_an_app_that_cannot_be_started() -> None:
     ended = run("stdio:no-such-program")
     assert ended.returncode == 1
     assert "no-such-program" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
-def test_a_person_chooses_fills_in_and_is_asked_here() -> None:
+# --- at a terminal --------------------------------------------------------------------------------
+
+
+@pytest.mark.terminal
+def test_try_lets_the_user_choose_fill_in_and_answer() -> None:
     with Screen([*TRY, "demo"], ENV) as screen:
         screen.until("What shall be called?")
         screen.until("Esc cancels")
@@ -232,18 +210,16 @@ def test_a_person_chooses_fills_in_and_is_asked_here() -> None:
     assert "person" in shown
 
 
-def test_what_it_needs_and_cannot_be_asked_for_is_not_left_out_of_a_call(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.terminal
+def test_try_calls_nothing_whose_parameters_cannot_be_asked_for(tmp_path: Path) -> None:
     nowhere: Json = {"type": "object", "properties": {"only": {"$ref": "#/nope"}}}
     needs = {"wipe": {**nowhere, "required": ["only"]}, "look": nowhere}
     listed = [
         {"name": name, "description": name, "inputSchema": schema, "steps": [{"return": name}]}
         for name, schema in needs.items()
     ]
-    (tmp_path / "app.json").write_text(
-        json.dumps({"app": {"id": "a", "name": "A"}, "capabilities": listed})
-    )
+    app = {"app": {"id": "a", "name": "A"}, "capabilities": listed}
+    (tmp_path / "app.json").write_text(json.dumps(app))
     with Screen([*TRY, scripted(tmp_path / "app.json")], ENV, columns=100) as screen:
         screen.until("Esc cancels")
         screen.press(ENTER)
@@ -260,8 +236,9 @@ def test_what_it_needs_and_cannot_be_asked_for_is_not_left_out_of_a_call(
     assert "wipe returned" not in screen.shown
 
 
-def test_a_secret_is_typed_here_hidden_and_goes_through_no_host() -> None:
-    with Screen([*TRY, "demo", "demo.ask", f"request={json.dumps(SECRET)}"], ENV) as screen:
+@pytest.mark.terminal
+def test_try_hides_a_secret_that_is_typed() -> None:
+    with Screen([*TRY, *asking(SECRET)], ENV) as screen:
         screen.until("Here: what is secret is not shown as it is typed")
         screen.press(DOWN, ENTER)
         screen.until("Key?")
@@ -273,10 +250,10 @@ def test_a_secret_is_typed_here_hidden_and_goes_through_no_host() -> None:
     assert re.search(r"accepted +person +terminal", screen.shown)
 
 
-def test_on_the_page_without_a_browser_the_link_stands_here() -> None:
+@pytest.mark.terminal
+def test_try_shows_the_link_of_the_page_without_a_browser() -> None:
     asked = {"method": "elicitation/input", "params": {"prompt": "Whose?"}}
-    call = ["demo", "demo.ask", f"request={json.dumps(asked)}", "--on", "page"]
-    with Screen([*TRY, *call], ENV) as screen:
+    with Screen([*TRY, *asking(asked), "--on", "page"], ENV) as screen:
         screen.until("/open/")
         screen.until("\n")
         type_on_the_page(screen.shown, "Ada")
@@ -287,14 +264,13 @@ def test_on_the_page_without_a_browser_the_link_stands_here() -> None:
     assert re.search(r'data +\{"value": "Ada"\}', screen.shown), "what the app got, as it got it"
 
 
-# Of the bridge's: its person gives them to no command of these.
+# Options of `serve`, which this command does not have.
 NOT_ITS_OPTIONS = r"--page open|--tty|--notify|--ask-via-model|--questions-api"
-ASK_SECRET = ["demo", "demo.ask", f"request={json.dumps(SECRET)}"]
 
 
-@pytest.mark.parametrize("columns", [80, 40])
-def test_who_went_to_the_page_sees_until_when_it_waits_and_can_come_back(columns: int) -> None:
-    with Screen([*TRY, *ASK_SECRET], ENV, columns=columns) as screen:
+@pytest.mark.terminal
+def test_try_shows_until_when_the_page_waits() -> None:
+    with Screen([*TRY, *asking(SECRET)], ENV, columns=40) as screen:
         screen.until("Esc cancels")
         screen.press(ENTER)
         screen.until("Ctrl-C cancels the")
@@ -305,11 +281,11 @@ def test_who_went_to_the_page_sees_until_when_it_waits_and_can_come_back(columns
     assert "Ctrl-C once more ends" in screen.shown
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize("on", [(), ("--on", "page")], ids=["here", "on the page"])
-def test_the_time_that_an_app_names_is_the_one_that_is_shown(on: tuple[str, ...]) -> None:
-    short = {**SECRET, "timeout": 120_000}
-    ask = ["demo", "demo.ask", f"request={json.dumps(short)}"]
-    with Screen([*TRY, *ask, *on], ENV) as screen:
+def test_try_shows_the_timeout_of_the_app(on: tuple[str, ...]) -> None:
+    ask = asking({**SECRET, "timeout": 120_000})
+    with Screen([*TRY, *ask, *on], {**ENV, "BROWSER": "/bin/true"}) as screen:
         if not on:
             screen.until("Esc cancels")
             screen.press(ENTER)
@@ -321,7 +297,8 @@ def test_the_time_that_an_app_names_is_the_one_that_is_shown(on: tuple[str, ...]
         assert screen.end() == (130 if on else 0)
 
 
-def test_an_address_that_an_app_wants_opened_is_not_told_as_a_page_of_the_bridges_own() -> None:
+@pytest.mark.terminal
+def test_try_shows_an_address_of_the_app_as_such() -> None:
     server = shlex.join([sys.executable, str(EXOTIC), "legacy"])
     with Screen([*TRY, f"mcp:{server}", "url"], ENV) as screen:
         screen.until("Esc cancels")
@@ -333,8 +310,9 @@ def test_an_address_that_an_app_wants_opened_is_not_told_as_a_page_of_the_bridge
         assert screen.end() == 0
 
 
-def test_what_is_answered_on_the_page_is_waited_for_no_longer() -> None:
-    with Screen([*TRY, *ASK_SECRET], ENV) as screen:
+@pytest.mark.terminal
+def test_try_ends_its_wait_when_the_page_is_answered() -> None:
+    with Screen([*TRY, *asking(SECRET)], ENV) as screen:
         screen.until("Esc cancels")
         screen.press(ENTER)
         screen.until("Ctrl-C cancels the")
@@ -343,8 +321,20 @@ def test_what_is_answered_on_the_page_is_waited_for_no_longer() -> None:
         assert screen.end() == 0
 
 
-def test_where_nobody_can_be_asked_it_says_why_and_what_would_do() -> None:
-    said = " ".join(run(*ASK_SECRET).stdout.split())
+@pytest.mark.terminal
+def test_try_says_that_stdin_is_a_pipe() -> None:
+    piped = ["sh", "-c", f"echo | {shlex.join([*TRY, *asking(SECRET)])}"]
+    with Screen(piped, ENV) as screen:
+        screen.until("stdin is no terminal")
+        assert screen.end() == 0
+
+
+# --- without a terminal ---------------------------------------------------------------------------
+
+
+@pytest.mark.network
+def test_try_without_a_surface_says_why_and_what_to_do() -> None:
+    said = " ".join(run(*asking(SECRET)).stdout.split())
     assert said.partition("── demo.ask")[0].count("be asked") == 1
     assert "this is no terminal, and no browser can be opened" in said
     assert "--answers FILE" in said
@@ -354,52 +344,33 @@ def test_where_nobody_can_be_asked_it_says_why_and_what_would_do() -> None:
     assert not re.search(NOT_ITS_OPTIONS, said)
 
 
-def test_a_browser_that_does_not_open_is_said_with_what_this_command_takes() -> None:
-    said = " ".join(run(*ASK_SECRET, BROWSER="/bin/false").stdout.split())
+@pytest.mark.process
+def test_try_reports_a_browser_that_fails() -> None:
+    said = " ".join(run(*asking(SECRET), BROWSER="/bin/false").stdout.split())
     assert "/bin/false failed" in said
     assert "be asked at a terminal (abp-bridge try in a terminal)" in said
     assert not re.search(NOT_ITS_OPTIONS, said)
 
 
-def test_programs_read_the_ways_to_be_asked_that_this_command_has() -> None:
-    [row] = events(run(*ASK_SECRET, "--json"))["account"]["questions"]
+@pytest.mark.network
+def test_try_lists_setup_hints_as_json() -> None:
+    [row] = events(run(*asking(SECRET), "--json"))["account"]["questions"]
     assert row["ways"] == [
         "--on page where a browser can be opened: you are asked on a page of the bridge's own",
         "abp-bridge try in a terminal: you are asked there",
     ]
 
 
-def test_what_no_entry_answers_is_drawn_with_what_this_command_takes(tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text('["x"]')
-    with Screen([*TRY, *ASK_SECRET, "--answers", str(written)], ENV) as screen:
-        screen.until("1 question: 1 unsupported.")
-        assert screen.end() == 0
-    assert "(--on page where a browser can be opened)" in " ".join(screen.shown.split())
-    assert not re.search(NOT_ITS_OPTIONS, screen.shown)
-
-
-def test_while_a_file_answers_the_bridge_asks_nobody_beside_it(tmp_path: Path) -> None:
-    written = tmp_path / "answers.json"
-    written.write_text('["Ada"]')
+@pytest.mark.network
+def test_try_with_an_answers_file_asks_nowhere_else(tmp_path: Path) -> None:
     for variable in ("ABP_PAGE", "ABP_TTY"):
-        ran = run(*ASK_SECRET, "--answers", str(written), **{variable: "open"})
+        ran = run(*asking(SECRET), *written(tmp_path, "Ada"), **{variable: "open"})
         assert ran.stdout.count("● demo asks") == 1, ran
+        assert "(--on page where a browser can be opened)" in " ".join(ran.stdout.split())
+        assert not re.search(NOT_ITS_OPTIONS, ran.stdout)
 
 
-def test_input_that_is_piped_is_said_to_be_so() -> None:
-    piped = ["sh", "-c", f"echo | {shlex.join([*TRY, *ASK_SECRET])}"]
-    with Screen(piped, ENV) as screen:
-        screen.until("stdin is no terminal")
-        assert screen.end() == 0
-
-
-def test_each_question_on_the_page_is_said_to_wait() -> None:
-    with Screen([*TRY, *ASK_SECRET, "--on", "page"], {**ENV, "BROWSER": "/bin/true"}) as screen:
-        screen.until("Waits for you on the page, until ")
-        screen.until(": Key?")
-        screen.press(CTRL_C)
-        assert screen.end() == 130
+# --- parameters -----------------------------------------------------------------------------------
 
 
 SCHEMA: Json = {
@@ -415,7 +386,7 @@ SCHEMA: Json = {
 }
 
 
-def test_an_option_is_shown_and_taken_by_what_people_call_it() -> None:
+def test_parameter_takes_an_option_by_its_title() -> None:
     options = [{"const": "b", "title": "Blue"}, {"const": "Blue", "title": "Sky"}, {"const": "r"}]
     schema: Json = {"properties": {"colour": {"type": "string", "oneOf": options}}}
     (line,) = parameter_lines(schema)
@@ -424,7 +395,7 @@ def test_an_option_is_shown_and_taken_by_what_people_call_it() -> None:
         assert read_parameters([f"colour={word}"], schema) == {"colour": value}
 
 
-def test_a_secret_in_a_call_is_refused_with_the_way_it_is_given() -> None:
+def test_parameter_rejects_a_secret() -> None:
     schemas: list[Json] = [{"properties": {"user": {}}}, {"additionalProperties": True}, {}]
     for schema in schemas:
         with pytest.raises(ParameterError, match="pw is asked of you, and never passed") as raised:
@@ -432,7 +403,7 @@ def test_a_secret_in_a_call_is_refused_with_the_way_it_is_given() -> None:
         assert "geheim" not in str(raised.value)
 
 
-def test_what_its_person_is_asked_stands_with_what_a_tool_takes(
+def test_list_shows_what_the_user_is_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     room: Json = {"enum": ["in"], "oneOf": [{"const": "in", "title": "Inside"}]}
@@ -460,14 +431,14 @@ def test_what_its_person_is_asked_stands_with_what_a_tool_takes(
          {"name": "a=b", "tags": ["x"], "any": "words", "kind": "big"}),
     ],
 )  # fmt: skip
-def test_parameters_are_read_as_their_schema_has_them(words: list[str], given: Json) -> None:
+def test_parameters_are_read_by_their_schema(words: list[str], given: Json) -> None:
     assert read_parameters(words, SCHEMA) == given
 
 
 @pytest.mark.parametrize(
     "others", [{"additionalProperties": True}, {"patternProperties": {"^x": {}}}]
 )
-def test_a_schema_that_takes_other_parameters_is_given_them(others: Json) -> None:
+def test_parameters_of_an_open_schema_are_passed(others: Json) -> None:
     assert read_parameters(["name=Ada", "x=1"], {**SCHEMA, **others}) == {"name": "Ada", "x": 1}
 
 
@@ -484,13 +455,13 @@ def test_a_schema_that_takes_other_parameters_is_given_them(others: Json) -> Non
         (["name=Ada", "name=Eve"], "name is given twice"),
     ],
 )
-def test_parameters_that_do_not_fit_are_said_by_name(words: list[str], problem: str) -> None:
+def test_parameters_that_do_not_fit_are_named(words: list[str], problem: str) -> None:
     with pytest.raises(ParameterError) as raised:
         read_parameters(words, SCHEMA)
     assert problem in str(raised.value)
 
 
-def test_progress_that_counts_nothing_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_without_a_total_has_no_percentage(capsys: pytest.CaptureFixture[str]) -> None:
     view = TextView(Output(lambda _: None), None)
     view.on_progress("book", 0, None, "the form is sent")
     view.on_progress("book", 3, None, "read")
