@@ -1,6 +1,4 @@
-"""An MCP server as the app of a bridge that listens, which is the app of another: what arrives is
-what docs/mcp-servers.md says of it, over a WebSocket and through the page in Chromium.
-"""
+"""An MCP server behind two bridges, over a WebSocket and a page, as docs/mcp-servers.md says."""
 
 from __future__ import annotations
 
@@ -24,6 +22,8 @@ from support.paths import APPS, DOCS
 from support.puppets import scripted
 
 Json = Any
+
+pytestmark = pytest.mark.network
 
 # What becomes of each thing, as the page on servers has it.
 TABLE = (DOCS / "mcp-servers.md").read_text().partition("### Through two bridges")[2]
@@ -188,10 +188,13 @@ def doubles(seen: Json) -> Json:
     return json.loads(json.dumps(seen), parse_int=float)
 
 
-@pytest.mark.parametrize(
-    ("era", "way"), [("legacy", "socket"), ("legacy", "page"), ("modern", "socket")]
-)
-def test_what_arrives_is_what_is_said_of_it(tmp_path: Path, era: str, way: str) -> None:
+PAGE = pytest.param("legacy", "page", marks=pytest.mark.browser)
+
+
+@pytest.mark.parametrize(("era", "way"), [("legacy", "socket"), PAGE, ("modern", "socket")])
+def test_server_behind_two_bridges_arrives_as_documented(
+    tmp_path: Path, era: str, way: str
+) -> None:
     app = server(era, tmp_path / "heard")
     near = look(app, tmp_path)
     with listening("--app", app) as running:
@@ -208,7 +211,7 @@ def test_what_arrives_is_what_is_said_of_it(tmp_path: Path, era: str, way: str) 
             assert there[name] == json.loads(said)
 
 
-WAYS = ("socket", "page")
+WAYS = ("socket", pytest.param("page", marks=pytest.mark.browser))
 
 
 @contextmanager
@@ -222,7 +225,7 @@ def far(app: str, way: str) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_question_that_its_app_takes_back_is_taken_down(tmp_path: Path, way: str) -> None:
+def test_question_withdrawn_by_its_app_is_taken_down(tmp_path: Path, way: str) -> None:
     asks = {"ask": {"method": "elicitation/confirm", "params": {"message": "?"}}, "aloud": True}
     back = {"tell": "notifications/elicitation/withdrawn", "params": {"requestId": "q1"}}
     steps = {"ask": [asks, {"wait": True}], "back": [back]}
@@ -238,9 +241,7 @@ def test_a_question_that_its_app_takes_back_is_taken_down(tmp_path: Path, way: s
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_question_whose_call_the_host_cancels_is_cancelled_at_the_server(
-    tmp_path: Path, way: str
-) -> None:
+def test_question_of_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path, way: str) -> None:
     log = tmp_path / "heard"
     with far(server("legacy", log), way) as host:
         call = host.ask("ask", a="x")
@@ -262,7 +263,7 @@ def demo() -> Iterator[Listening]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.anyio
-async def test_a_file_and_what_a_model_says_come_through_both(demo: Listening, way: str) -> None:
+async def test_file_and_model_answer_come_through_two_bridges(demo: Listening, way: str) -> None:
     visitor = Browser()
 
     async def person(params: Any) -> types.ElicitResult:
