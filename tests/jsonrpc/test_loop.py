@@ -33,22 +33,6 @@ async def test_jobs_get_their_arguments() -> None:
     assert ran == [0, 1, 2]
 
 
-async def test_job_begins_after_the_current_step() -> None:
-    ran: list[str] = []
-
-    async def job(word: str) -> None:
-        ran.append(word)
-
-    async with anyio.create_task_group() as tasks:
-        workers = Workers(tasks)
-        for word in ("a task's first", "a task's second"):
-            workers.start_soon(job, word)
-            assert word not in ran
-            await anyio.wait_all_tasks_blocked()
-            assert word in ran
-        tasks.cancel_scope.cancel()
-
-
 async def test_worker_task_is_reused() -> None:
     seen: set[object] = set()
 
@@ -82,24 +66,6 @@ async def test_jobs_run_concurrently_and_idle_tasks_are_bounded() -> None:
             await anyio.wait_all_tasks_blocked()
             assert len(asyncio.all_tasks()) < 2 * MAX_IDLE, "those that nothing needs have ended"
             workers.close()
-
-
-async def test_close_lets_running_jobs_finish() -> None:
-    ended: list[str] = []
-    go = anyio.Event()
-
-    async def job() -> None:
-        await go.wait()
-        ended.append("job")
-
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            workers = Workers(tasks)
-            workers.start_soon(job)
-            await anyio.wait_all_tasks_blocked()
-            workers.close()
-            go.set()
-    assert ended == ["job"]
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["a new task", "one used again"])

@@ -1,6 +1,4 @@
-"""One end of a JSON-RPC connection: whatever bytes arrive become events, and every request gets at
-most one response.
-"""
+"""JSON-RPC without I/O: any bytes become events, and a request gets at most one response."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.json_strategies import any_text, few, garbled, json_values
+from support.json_strategies import few, garbled, json_values
 
 from abp_bridge.errors import LocalProtocolError
 from abp_bridge.jsonrpc.protocol import (
@@ -53,7 +50,7 @@ def written(data: bytes) -> Json:
 # --- what we write ---
 
 
-def test_requests_notifications_and_answers_on_the_wire() -> None:
+def test_messages_on_the_wire() -> None:
     peer = JsonRpcProtocol()
     id, data = peer.request("tools/call", {"name": "é"})
     assert written(data) == {"id": "abp-1", "method": "tools/call", "params": {"name": "é"}}
@@ -89,7 +86,7 @@ def test_any_value_can_be_written(value: Json) -> None:
     ],
     ids=["respond", "respond_error", "discard_request"],
 )
-def test_a_request_of_theirs_is_answered_once(answer: Callable[[JsonRpcProtocol], object]) -> None:
+def test_received_request_is_answered_once(answer: Callable[[JsonRpcProtocol], object]) -> None:
     peer = JsonRpcProtocol()
     with pytest.raises(LocalProtocolError, match="request 1 does not wait for an answer"):
         answer(peer)
@@ -101,8 +98,8 @@ def test_a_request_of_theirs_is_answered_once(answer: Callable[[JsonRpcProtocol]
         answer(peer)
 
 
-@pytest.mark.parametrize("id", [None, [1], {"a": 1}, True, 2], ids=repr)
-def test_nothing_but_a_request_is_open(id: Json) -> None:
+@pytest.mark.parametrize("id", [None, 2], ids=repr)
+def test_unknown_id_is_not_open(id: Json) -> None:
     peer = JsonRpcProtocol()
     peer.receive(line(id=1, method="a"))
     assert not peer.is_open(id)
@@ -112,17 +109,13 @@ def test_nothing_but_a_request_is_open(id: Json) -> None:
 
 READ: dict[str, tuple[bytes, list[IncomingMessage]]] = {
     "a request": (line(id=7, method="a", params={"b": 1}), [Request(7, "a", {"b": 1})]),
-    "a request without params": (line(id="x", method="a"), [Request("x", "a", None)]),
     "params in order": (line(id=7, method="a", params=[1]), [Request(7, "a", [1])]),
-    "params of null": (line(id=7, method="a", params=None), [Request(7, "a", None)]),
     "a notification": (line(method="a", params={}), [Notification("a", {})]),
     "id 0": (line(id=0, method="a"), [Request(0, "a", None)]),
     "a negative id": (line(id=-1, method="a"), [Request(-1, "a", None)]),
     "an id with a fraction": (line(id=1.5, method="a"), [Request(1.5, "a", None)]),
     "a huge id": (line(id=10**100, method="a"), [Request(10**100, "a", None)]),
-    "an id of no text": (line(id="", method="a"), [Request("", "a", None)]),
     "an answer to nothing": (line(id=7, result=1), [UnmatchedResponse(7)]),
-    "an answer to an id that is none": (line(id=[1], result=1), [UnmatchedResponse([1])]),
     "an error to nobody": (line(id=None, error={"code": 1}), [UnmatchedResponse(None)]),
     "empty lines": (b"\n\r\n  \n", []),
     "a line with a carriage return": (
@@ -140,126 +133,70 @@ READ: dict[str, tuple[bytes, list[IncomingMessage]]] = {
 
 
 @pytest.mark.parametrize(("data", "events"), READ.values(), ids=READ)
-def test_a_line_is_read(data: bytes, events: list[IncomingMessage]) -> None:
+def test_receive(data: bytes, events: list[IncomingMessage]) -> None:
     assert JsonRpcProtocol().receive(data) == events
 
 
-REJECTED: dict[str, tuple[bytes, Json, int, str]] = {
-    # what arrived: the id to answer under, the code, the reason
-    "no JSON": (
-        b"hello\n",
-        None,
-        PARSE_ERROR,
-        "Parse error: Expecting value: line 1 column 1 (char 0)",
-    ),
+REJECTED: dict[str, tuple[bytes, Json, str]] = {
+    # what arrived: the id of the error, its message
+    "no JSON": (b"hello\n", None, "Parse error: Expecting value: line 1 column 1 (char 0)"),
     "bytes that are not UTF-8": (
         b'{"a":"\xff"}\n',
         None,
-        PARSE_ERROR,
         "Parse error: 'utf-8' codec can't decode byte 0xff in position 6: invalid start byte",
     ),
     "NaN": (
         b'{"jsonrpc":"2.0","id":1,"method":"a","params":[NaN]}\n',
         None,
-        PARSE_ERROR,
         "Parse error: NaN is not JSON",
     ),
-    "Infinity": (b"[Infinity]\n", None, PARSE_ERROR, "Parse error: Infinity is not JSON"),
     "a number out of range": (
         b'{"jsonrpc":"2.0","id":1e999,"method":"a"}\n',
         None,
-        PARSE_ERROR,
         "Parse error: the number 1e999 is out of range",
     ),
-    "100,000 brackets": (
-        b"[" * 100_000 + b"\n",
-        None,
-        PARSE_ERROR,
-        "Parse error: it is nested too deeply",
-    ),
+    "100,000 brackets": (b"[" * 100_000 + b"\n", None, "Parse error: it is nested too deeply"),
     "a batch": (
         b'[{"jsonrpc":"2.0","id":1,"method":"a"}]\n',
         None,
-        INVALID_REQUEST,
         "Batches are not supported: send one message a line",
     ),
-    "a number": (b"5\n", None, INVALID_REQUEST, "A message must be a JSON object"),
-    "no version": (
-        b'{"id":7,"method":"a"}\n',
-        7,
-        INVALID_REQUEST,
-        'Not JSON-RPC: "jsonrpc" must be "2.0"',
-    ),
-    "another version": (
-        b'{"jsonrpc":"1.0","id":"x","method":"a"}\n',
-        "x",
-        INVALID_REQUEST,
-        'Not JSON-RPC: "jsonrpc" must be "2.0"',
-    ),
-    "a method that is no name": (
-        line(id=7, method=5),
-        7,
-        INVALID_REQUEST,
-        "The method must be a string",
-    ),
-    "params that are a word": (
-        line(id=7, method="a", params="b"),
-        7,
-        INVALID_REQUEST,
-        "The params must be an object or an array",
-    ),
-    "an id of null": (
-        line(id=None, method="a"),
-        None,
-        INVALID_REQUEST,
-        "The id must be a string or a number",
-    ),
-    "an id of true": (
-        line(id=True, method="a"),
-        None,
-        INVALID_REQUEST,
-        "The id must be a string or a number",
-    ),
-    "an id that is a list": (
-        line(id=[7], method="a"),
-        None,
-        INVALID_REQUEST,
-        "The id must be a string or a number",
-    ),
-    "nothing to do": (
-        line(id=7),
-        7,
-        INVALID_REQUEST,
-        "A message needs a method, a result or an error",
-    ),
-    "an answer of another version": (
+    "a number": (b"5\n", None, "A message must be a JSON object"),
+    "no version": (b'{"id":7,"method":"a"}\n', 7, 'Not JSON-RPC: "jsonrpc" must be "2.0"'),
+    "an answer without a version": (
         b'{"id":7,"result":1}\n',
         None,
-        INVALID_REQUEST,
         'Not JSON-RPC: "jsonrpc" must be "2.0"',
     ),
+    "an invalid method": (line(id=7, method=5), 7, "The method must be a string"),
+    "invalid params": (
+        line(id=7, method="a", params="b"),
+        7,
+        "The params must be an object or an array",
+    ),
+    "an id of null": (line(id=None, method="a"), None, "The id must be a string or a number"),
+    "an id of true": (line(id=True, method="a"), None, "The id must be a string or a number"),
+    "nothing to do": (line(id=7), 7, "A message needs a method, a result or an error"),
     "too deep": (
         line(id=7, method="a", params=json.loads("[" * MAX_DEPTH + "]" * MAX_DEPTH)),
         7,
-        INVALID_REQUEST,
         f"The message is nested more than {MAX_DEPTH} levels deep",
     ),
 }
 
 
-@pytest.mark.parametrize(("data", "id", "code", "reason"), REJECTED.values(), ids=REJECTED)
-def test_a_line_that_is_no_message_gets_an_error(
-    data: bytes, id: Json, code: int, reason: str
-) -> None:
+@pytest.mark.parametrize(("data", "id", "reason"), REJECTED.values(), ids=REJECTED)
+def test_invalid_line_gets_an_error(data: bytes, id: Json, reason: str) -> None:
     peer = JsonRpcProtocol()
     (event,) = peer.receive(data)
     assert isinstance(event, InvalidMessage)
     assert event.reason == reason
+    code = PARSE_ERROR if reason.startswith("Parse error") else INVALID_REQUEST
     assert written(event.reply) == {"id": id, "error": {"code": code, "message": reason}}
     assert peer.receive(line(method="still here")) == [Notification("still here", None)]
 
 
-def test_a_number_of_5000_digits_is_an_error() -> None:
+def test_number_of_5000_digits_is_a_parse_error() -> None:
     (event,) = JsonRpcProtocol().receive(
         b'{"jsonrpc":"2.0","id":1,"method":"a","params":[' + b"7" * 5_000 + b"]}\n"
     )
@@ -267,12 +204,7 @@ def test_a_number_of_5000_digits_is_an_error() -> None:
     assert written(event.reply)["error"]["code"] == PARSE_ERROR
 
 
-def test_many_brackets_in_a_text_are_not_deep() -> None:
-    (event,) = JsonRpcProtocol().receive(line(method="a", params={"text": "[{" * 500}))
-    assert isinstance(event, Notification)
-
-
-def test_an_id_in_use_is_refused_and_the_first_request_stands() -> None:
+def test_request_with_an_id_in_use_is_refused() -> None:
     peer = JsonRpcProtocol()
     peer.receive(line(id=7, method="a"))
     (event,) = peer.receive(line(id=7.0, method="b"))
@@ -298,7 +230,6 @@ def test_an_id_in_use_is_refused_and_the_first_request_stands() -> None:
 ANSWERS: dict[str, tuple[Mapping[str, Json], Json, Json]] = {
     "a result": ({"result": {"a": 1}}, {"a": 1}, None),
     "a result of null": ({"result": None}, None, None),
-    "a result beside an error of null": ({"result": 5, "error": None}, 5, None),
     "an error": ({"error": {"code": -1, "message": "no"}}, None, {"code": -1, "message": "no"}),
     "an error beside a result of null": (
         {"result": None, "error": {"code": -1}},
@@ -306,12 +237,11 @@ ANSWERS: dict[str, tuple[Mapping[str, Json], Json, Json]] = {
         {"code": -1},
     ),
     "an error that is a word": ({"error": "no"}, None, {"code": -32603, "message": "no"}),
-    "an error of null": ({"error": None}, None, {"code": -32603, "message": "None"}),
 }
 
 
 @pytest.mark.parametrize(("members", "result", "error"), ANSWERS.values(), ids=ANSWERS)
-def test_our_request_is_answered_once(
+def test_sent_request_is_answered_once(
     members: Mapping[str, Json], result: Json, error: Json
 ) -> None:
     peer = JsonRpcProtocol("x-")
@@ -321,7 +251,7 @@ def test_our_request_is_answered_once(
     assert peer.receive(line(id=id, **members)) == [UnmatchedResponse("x-1")]
 
 
-def test_an_answer_that_is_too_deep_is_an_error_to_whoever_waits() -> None:
+def test_too_deep_answer_is_an_error() -> None:
     peer = JsonRpcProtocol(max_depth=4)
     id, _ = peer.request("a", {})
     deep: Json = [[[[]]]]
@@ -336,7 +266,7 @@ def test_an_answer_that_is_too_deep_is_an_error_to_whoever_waits() -> None:
     assert isinstance(event, InvalidMessage), "nobody waits for it any more"
 
 
-def test_an_answer_that_nobody_waits_for_any_more_is_a_stray() -> None:
+def test_answer_to_a_forgotten_request_is_unmatched() -> None:
     peer = JsonRpcProtocol()
     id, _ = peer.request("a", {})
     peer.forget(id)
@@ -344,7 +274,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_a_stray() -> None:
     assert peer.receive(line(id=id, result=1)) == [UnmatchedResponse(id)]
 
 
-def test_the_ids_of_the_two_directions_are_separate() -> None:
+def test_ids_of_both_directions_are_separate() -> None:
     peer = JsonRpcProtocol("")
     id, _ = peer.request("a", {})
     assert id == "1"
@@ -353,7 +283,7 @@ def test_the_ids_of_the_two_directions_are_separate() -> None:
     assert written(peer.respond("1", 6)) == {"id": "1", "result": 6}
 
 
-def test_other_clothes_are_translated_both_ways() -> None:
+def test_inward_and_outward_translations() -> None:
     def inward(message: dict[str, Json]) -> dict[str, Json]:
         return {"jsonrpc": "2.0", "method": message["type"]}
 
@@ -373,23 +303,18 @@ OVER = b'"' + b"x" * TINY + b'"'
 TOO_LONG: dict[str, tuple[bytes, Json]] = {
     "an id at the front": (b'{"jsonrpc":"2.0","id":7,"method":' + OVER, 7),
     "an id that comes late": (b"{" + b" " * TINY + b'"id":7,"method":' + OVER, 7),
-    "an id first of all": (b' {"id": "abc" , "method":' + OVER, "abc"),
     "an id behind": (b'{"jsonrpc":"2.0","method":' + OVER + b',"id":7}', 7),
     "an id with leading zeros": (b'{"id":007,"method":' + OVER, None),
     "an id that is not UTF-8": (b'{"id":"\xff","method":' + OVER, None),
-    "an id with a control character": (b'{"id":"\x01","method":' + OVER, None),
     "an id in an answer": (b'{"id":7,"result":' + OVER, None),
-    "an id of another thing": (b'{"params":{"id":7,"method":' + OVER, None),
     "garbage": (b"\x00" * 200, None),
     "an id in use": (b'{"id":1,"method":' + OVER, None),
 }
 
 
-@pytest.mark.parametrize("step", [1, 7, 1_000], ids=lambda step: f"in steps of {step}")
+@pytest.mark.parametrize("step", [7, 1_000], ids=lambda step: f"in steps of {step}")
 @pytest.mark.parametrize(("data", "id"), TOO_LONG.values(), ids=TOO_LONG)
-def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(
-    data: bytes, id: Json, step: int
-) -> None:
+def test_too_long_line_is_refused_and_the_next_is_read(data: bytes, id: Json, step: int) -> None:
     peer = JsonRpcProtocol(max_line=TINY)
     peer.receive(line(id=1, method="a"))
     data += b"\n" + line(method="next")
@@ -419,7 +344,7 @@ LOST_ANSWERS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("data", "words"), LOST_ANSWERS.values(), ids=LOST_ANSWERS)
-def test_who_waits_for_an_answer_that_cannot_be_read_hears_why(data: bytes, words: str) -> None:
+def test_unreadable_answer_is_an_error_of_its_request(data: bytes, words: str) -> None:
     peer = JsonRpcProtocol(max_line=TINY)
     id, _ = peer.request("a", {})
     (response,) = peer.receive(data + b"\n")
@@ -430,7 +355,7 @@ def test_who_waits_for_an_answer_that_cannot_be_read_hears_why(data: bytes, word
     assert peer.waiting == 0
 
 
-def test_an_answer_in_other_words_that_cannot_be_read_is_known_too() -> None:
+def test_unreadable_translated_answer_is_an_error_of_its_request() -> None:
     peer = JsonRpcProtocol(inward=lambda message: {"id": message["id"], "result": None})
     peer.request("a", {})
     assert [type(each) for each in peer.receive(b"Welcome!\n")] == [InvalidMessage]
@@ -438,7 +363,7 @@ def test_an_answer_in_other_words_that_cannot_be_read_is_known_too() -> None:
     assert isinstance(response, Response)
 
 
-def test_what_is_drawn_is_written_so_that_all_of_it_is_seen_and_read_as_it_was() -> None:
+def test_revealed_text_is_escaped_and_restored() -> None:
     peer = JsonRpcProtocol(revealed=True)
     id, sent = peer.request("ask", {"options": ["a\u202eb", "\ud800", "é"]})
     assert written(sent)["params"] == {"options": [r"a\u202eb", "\ufffd", "é"]}
@@ -449,7 +374,7 @@ def test_what_is_drawn_is_written_so_that_all_of_it_is_seen_and_read_as_it_was()
     assert written(peer.respond("\u200b", "\u200b")) == {"id": "\u200b", "result": r"\u200b"}
 
 
-def test_a_line_just_short_enough_is_read() -> None:
+def test_line_of_the_maximum_length_is_read() -> None:
     data = line(method="x" * (TINY - len(line(method="")) + 1))
     assert len(data) == TINY + 1
     assert [type(event) for event in JsonRpcProtocol(max_line=TINY).receive(data)] == [Notification]
@@ -458,7 +383,7 @@ def test_a_line_just_short_enough_is_read() -> None:
     ]
 
 
-def test_a_line_without_end_is_not_kept() -> None:
+def test_endless_line_is_not_kept() -> None:
     peer, piece = JsonRpcProtocol(max_line=TINY), b"x" * 100_000
     tracemalloc.start()
     for _ in range(100):
@@ -520,7 +445,9 @@ def _events(data: bytes, cuts: list[int], max_line: int) -> list[IncomingMessage
 
 @settings(max_examples=40)
 @given(streams, st.lists(st.integers(0, 2_000), max_size=12), st.sampled_from([10, 70, 10_000]))
-def test_bytes_cut_anywhere_mean_the_same(data: bytes, cuts: list[int], max_line: int) -> None:
+def test_bytes_cut_anywhere_give_the_same_events(
+    data: bytes, cuts: list[int], max_line: int
+) -> None:
     whole = _events(data, [], max_line)
     assert _events(data, cuts, max_line) == whole
     assert _events(data, list(range(len(data))), max_line) == whole
@@ -534,9 +461,6 @@ def test_bytes_cut_anywhere_mean_the_same(data: bytes, cuts: list[int], max_line
             assert JsonRpcProtocol().receive(event.reply) == [UnmatchedResponse(reply["id"])], (
                 "two bridges do not answer each other's errors for ever"
             )
-
-
-# --- two ends, joined ---
 
 
 # --- batches ---
@@ -554,7 +478,7 @@ PARTS: dict[str, Json] = {
     st.lists(st.sampled_from(list(PARTS)), min_size=1, max_size=8),
     st.data(),
 )
-def test_a_batch_is_answered_by_one_line_or_by_none(kinds: list[str], data: st.DataObject) -> None:
+def test_batch_gets_one_response_line(kinds: list[str], data: st.DataObject) -> None:
     peer = JsonRpcProtocol()
     peer.batches = True
     parts = [
@@ -585,7 +509,7 @@ def test_a_batch_is_answered_by_one_line_or_by_none(kinds: list[str], data: st.D
 
 
 @pytest.mark.parametrize("size", [0, MAX_BATCH + 1])
-def test_a_batch_of_nothing_or_of_too_much_is_one_error(size: int) -> None:
+def test_empty_or_too_large_batch_is_one_error(size: int) -> None:
     peer = JsonRpcProtocol()
     peer.batches = True
     [event] = peer.receive(json.dumps([7] * size).encode() + b"\n")
@@ -596,98 +520,3 @@ def test_a_batch_of_nothing_or_of_too_much_is_one_error(size: int) -> None:
 def test_rpc_error_has_code_message_and_data() -> None:
     problem = RpcError(INVALID_PARAMS, "no such tool", {"name": "x"})
     assert (problem.code, str(problem), problem.data) == (-32602, "no such tool", {"name": "x"})
-
-
-class TwoPeers(RuleBasedStateMachine):
-    """Each end asks, answers, forgets and drops as it likes; bytes travel in pieces of any size."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.peers = (JsonRpcProtocol("l-"), JsonRpcProtocol("r-"))
-        self.wires = (bytearray(), bytearray())  # to the left, to the right
-        self.asked: tuple[set[Json], set[Json]] = (set(), set())
-        self.forgotten: tuple[set[Json], set[Json]] = (set(), set())
-        self.answered: tuple[list[Json], list[Json]] = ([], [])
-        self.strays: tuple[list[Json], list[Json]] = ([], [])
-        self.to_do: tuple[list[Json], list[Json]] = ([], [])
-        self.dropped: set[Json] = set()
-
-    @rule(side=st.sampled_from([0, 1]), method=any_text)
-    def ask(self, side: int, method: str) -> None:
-        id, data = self.peers[side].request(method, {"n": method})
-        assert id not in self.asked[0] | self.asked[1]
-        self.asked[side].add(id)
-        self.wires[1 - side].extend(data)
-
-    @rule(side=st.sampled_from([0, 1]))
-    def tell(self, side: int) -> None:
-        self.wires[1 - side].extend(self.peers[side].notify("told"))
-
-    @rule(side=st.sampled_from([0, 1]), count=st.integers(0, 200))
-    def carry(self, side: int, count: int) -> None:
-        data = bytes(self.wires[side][:count])
-        del self.wires[side][:count]
-        for event in self.peers[side].receive(data):
-            if isinstance(event, Request):
-                self.to_do[side].append(event.id)
-            elif isinstance(event, Response):
-                assert event.result == event.id or event.error is not None, (
-                    "an answer belongs to its question"
-                )
-                self.answered[side].append(event.id)
-            elif isinstance(event, UnmatchedResponse):
-                self.strays[side].append(event.id)
-            else:
-                assert event == Notification("told", None)
-
-    @precondition(lambda self: any(self.to_do))
-    @rule(place=st.integers(0), how=st.sampled_from(["respond", "fail", "drop"]))
-    def answer(self, place: int, how: str) -> None:
-        side = 0 if self.to_do[0] else 1
-        id = self.to_do[side].pop(place % len(self.to_do[side]))
-        if how == "drop":
-            self.peers[side].discard_request(id)
-            self.dropped.add(id)
-        else:
-            answer = (
-                self.peers[side].respond(id, id)
-                if how == "respond"
-                else self.peers[side].respond_error(id, -1, "no")
-            )
-            self.wires[1 - side].extend(answer)
-
-    @precondition(lambda self: any(self.asked[side] - self.forgotten[side] for side in (0, 1)))
-    @rule(place=st.integers(0))
-    def forget(self, place: int) -> None:
-        side = 0 if self.asked[0] - self.forgotten[0] else 1
-        waiting = sorted(self.asked[side] - self.forgotten[side])
-        id = waiting[place % len(waiting)]
-        self.peers[side].forget(id)
-        self.forgotten[side].add(id)
-
-    @invariant()
-    def each_request_has_at_most_one_answer(self) -> None:
-        for side in (0, 1):
-            assert len(set(self.answered[side])) == len(self.answered[side])
-            assert set(self.answered[side]) <= self.asked[side]
-            assert set(self.strays[side]) <= self.forgotten[side], (
-                "only what nobody waits for is a stray"
-            )
-            done = set(self.answered[side]) | self.forgotten[side]
-            assert self.peers[side].waiting == len(self.asked[side] - done)
-
-    def teardown(self) -> None:
-        for _ in range(2):
-            for side in (0, 1):
-                self.carry(side, len(self.wires[side]))
-                while self.to_do[side]:
-                    id = self.to_do[side].pop()
-                    self.wires[1 - side].extend(self.peers[side].respond(id, id))
-        for side in (0, 1):
-            self.carry(side, len(self.wires[side]))
-            open_ = self.asked[side] - set(self.answered[side]) - self.forgotten[side]
-            assert open_ <= self.dropped, "what was not dropped was answered"
-
-
-TestTwoPeers = TwoPeers.TestCase
-TestTwoPeers.settings = settings(max_examples=20)

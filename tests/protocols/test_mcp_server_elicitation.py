@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -263,33 +262,6 @@ NONSENSE: list[tuple[Json, str]] = [
 def test_invalid_form_is_refused_with_a_reason(raw: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
         decode_form(raw, id="q", origin="server")
-
-
-json_values = some.recursive(
-    some.none() | some.booleans() | some.integers() | some.text(max_size=8),
-    lambda inner: (
-        some.lists(inner, max_size=4)
-        | some.dictionaries(
-            some.sampled_from(["type", "properties", "enum", "items", "x"]), inner, max_size=4
-        )
-    ),
-    max_leaves=12,
-)
-forms = some.fixed_dictionaries(
-    {},
-    optional={
-        "mode": some.just("form") | json_values,
-        "message": some.text() | json_values,
-        "requestedSchema": json_values,
-    },
-)
-
-
-@few
-@given(raw=json_values | forms)
-def test_any_form_is_a_question_or_an_error(raw: Json) -> None:
-    with suppress(RemoteProtocolError):
-        assert decode_form(raw, id="q", origin="server").message
 
 
 # --- the answer -----------------------------------------------------------------------------------

@@ -4,16 +4,14 @@ guessed, and none is lost.
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_strategies import few, garbled
-from support.question_strategies import Asked, asked_fields, requests
+from support.json_strategies import few
+from support.question_strategies import Asked, asked_fields
 
 from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import json_equal
@@ -224,17 +222,3 @@ def test_answers_survive_as_labels(asked: list[tuple[str, Asked, bool]]) -> None
     sent = json.loads(json.dumps({"answers": encode_answers(question, content)}))
     answer, _ = validate_answer(question, decode_answers(question, sent))
     assert json_equal(answer, content)
-
-
-@few
-@given(requests, garbled(["answers"], ["Yes", "a", ["a"], [["a"]], 1, None]))
-def test_any_answers_are_content_or_an_error(request: Mapping[str, Json], body: Json) -> None:
-    try:
-        question = abp.decode_question(request, id="q", origin="app")
-    except RemoteProtocolError:
-        return
-    encode_request(question, "que_1", "ses_1")
-    content: Json = {}
-    with contextlib.suppress(RemoteProtocolError):
-        content = decode_answers(question, body)
-    assert set(content) <= {field.name for field in question.fields}

@@ -1,5 +1,5 @@
-"""Whatever an app or a host sends, decoding ends in a value or in RemoteProtocolError; and a
-question that was decoded can be asked and answered.
+"""Any JSON of an app or a host is decoded or a RemoteProtocolError; any decoded question can be
+asked and answered.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from abp_bridge.core.surface import Surface
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.models import acp
 from abp_bridge.models.agent import AgentError
-from abp_bridge.protocols import abp
+from abp_bridge.protocols import abp, opencode
+from abp_bridge.protocols.abp.envelope import from_envelope
 from abp_bridge.protocols.acp import agent, v1
-from abp_bridge.protocols.mcp import sampling, server
+from abp_bridge.protocols.mcp import sampling, server, server_elicitation
 from abp_bridge.protocols.mcp.client import decode_capabilities
 from abp_bridge.protocols.mcp.elicitation import (
     decode_reply,
@@ -49,80 +50,17 @@ from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
 
 Json = Any
 
-ABP_WORDS = [
-    "method",
-    "params",
-    "event",
-    "data",
-    "success",
-    "error",
-    "code",
-    "message",
-    "retryable",
-    "retryAfter",
-    "alternatives",
-    "cancelled",
-    "metadata",
-    "app",
-    "id",
-    "name",
-    "version",
-    "protocolVersion",
-    "sessionId",
-    "capabilities",
-    "inputSchema",
-    "description",
-    "deprecated",
-    "deprecationMessage",
-    "available",
-    "added",
-    "removed",
-    "changed",
-    "operationId",
-    "progressToken",
-    "progress",
-    "total",
-    "percentage",
-    "status",
-    "stage",
-    "estimatedRemaining",
-    "field",
-    "newValue",
-    "action",
-    "content",
-    "text",
-    "sessionUpdate",
-    "toolCall",
-    "toolCallId",
-    "title",
-    "kind",
-    "options",
-    "optionId",
-    "entries",
-    "rawInput",
-    "locations",
-    "stopReason",
-]
-ABP_VALUES: Sequence[Json] = (
-    *(
-        "notifications/error",
-        "state/changed",
-        "capabilities/list_changed",
-        "TIMEOUT",
-        "accept",
-        "decline",
-    ),
-    True,
-    False,
-    None,
-    0,
-    1,
-    50,
-    -1,
-    "1",
-    [],
-    {},
-)
+WORDS = """
+method params event data success error code message retryable retryAfter alternatives cancelled
+metadata app id name version protocolVersion sessionId capabilities inputSchema description
+deprecated deprecationMessage available added removed changed operationId progressToken progress
+total percentage status stage estimatedRemaining field newValue action content text
+sessionUpdate toolCall toolCallId title kind options optionId entries rawInput locations
+stopReason
+"""
+ABP_WORDS = WORDS.split()
+EVENTS = ("notifications/error", "state/changed", "capabilities/list_changed", "TIMEOUT")
+ABP_VALUES: Sequence[Json] = (*EVENTS, "accept", "decline", True, None, 0, 1, 50, -1, "1", [], {})
 spoken = garbled(ABP_WORDS, ABP_VALUES)
 anything = json_values | spoken | shaped(ABP_WORDS, spoken)
 
@@ -204,7 +142,14 @@ DECODERS: dict[str, Callable[[Json], object]] = {
     "an agent's permission": lambda raw: agent.decode_permission(
         as_object(raw), "t", id="q", origin="o"
     ),
-    "a prompt": v1.decode_reply,
+    "a prompt": lambda raw: [v1.decode_reply(raw), v1.prompt_text(raw), v1.unread_blocks(raw)],
+    "a client's capabilities": v1.decode_capabilities,
+    "a client's permission": v1.decode_outcome,
+    "an envelope": lambda raw: [
+        from_envelope({"type": kind, **as_object(raw)})
+        for kind in ("elicitation/request", "notification", "progress", "initialize-result", "x")
+    ],
+    "a server's form": lambda raw: server_elicitation.decode_form(raw, id="q", origin="o"),
     "validate": lambda raw: validate_answer(QUESTION, raw),
 }
 
@@ -247,6 +192,11 @@ def _all_the_way(question: Question, sent: Json) -> None:
     assert all(isinstance(problem, str) for problem in problems)
     for field in question.fields:
         schema.unsupported_keywords(field.schema)
+    opencode.encode_request(question, "que_1", "ses_1")
+    with contextlib.suppress(RemoteProtocolError):
+        assert set(opencode.decode_answers(question, sent)) <= {
+            each.name for each in question.fields
+        }
     for outcome in set(Outcome) - ({Outcome.ACCEPTED} if problems else set()):
         ended = Answer(outcome, AnsweredBy.PERSON, answer if outcome is Outcome.ACCEPTED else {})
         json.dumps(abp.encode_answer(question, ended), allow_nan=False)
