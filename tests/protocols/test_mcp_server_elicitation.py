@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as some
+from protocols.test_round_trip import questioned
 from support.json_strategies import few
+from support.question_strategies import asked_fields
 
 from abp_bridge.core import sanitize
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.options import decode_choices
+from abp_bridge.core.json_value import json_equal
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import (
     IRREVERSIBLE,
     MISSING,
     PRESUMED,
-    Choice,
     Field,
     FieldType,
     Kind,
@@ -45,64 +45,7 @@ def decode(properties: Json, message: str = "Fill this in", **more: Json) -> Que
 
 # --- Question -> the wire -> Question -------------------------------------------------------------
 
-labels = some.text(max_size=30).map(sanitize.label)
-choices = some.lists(
-    some.one_of(some.text(max_size=12), some.integers(-9, 99)), min_size=1, max_size=12
-).flatmap(
-    lambda values: some.lists(labels, min_size=len(values), max_size=len(values)).map(
-        lambda names: decode_choices(
-            [(value, name or value, "") for value, name in zip(values, names, strict=True)]
-        )
-    )
-)
-NO_FIELDS = (FieldType.FILE, FieldType.LIST)  # of a form: a list is asked entry by entry
-SCHEMAS: dict[FieldType, Json] = {
-    FieldType.TEXT: {"type": "string", "maxLength": 40},
-    FieldType.NUMBER: {"type": "number", "minimum": 0},
-    FieldType.INTEGER: {"type": "integer", "maximum": 9},
-    FieldType.BOOLEAN: {"type": "boolean"},
-    FieldType.JSON: {"type": "object", "properties": {"a": {"type": "string"}}},
-}
-
-
-@some.composite
-def fields(draw: some.DrawFn, name: str) -> Field:
-    kind = draw(some.sampled_from([kind for kind in FieldType if kind not in NO_FIELDS]))
-    offered: tuple[Choice, ...] = (
-        draw(choices) if kind in (FieldType.CHOICE, FieldType.CHOICES) else ()
-    )
-    values = [choice.value for choice in offered]
-    listed: dict[FieldType, Json] = {
-        FieldType.CHOICE: {"enum": values},
-        FieldType.CHOICES: {"type": "array", "items": {"enum": values}, "minItems": 1},
-    }
-    return Field(
-        name=name,
-        type=kind,
-        schema=SCHEMAS.get(kind) or listed[kind],
-        title=draw(labels),
-        required=draw(some.booleans()),
-        default=(
-            draw(some.sampled_from([MISSING, *values])) if kind is FieldType.CHOICE else MISSING
-        ),
-        choices=offered,
-    )
-
-
-@some.composite
-def questions(draw: some.DrawFn) -> Question:
-    names = draw(
-        some.lists(some.text(min_size=1, max_size=10), unique=True, min_size=1, max_size=5)
-    )
-    return Question(
-        id="q",
-        kind=Kind.INPUT,
-        message=draw(some.text(max_size=60).map(sanitize.message).filter(bool)),
-        fields=tuple(draw(fields(name)) for name in names),
-        origin="app",
-        wrapped=False,
-        destructive=draw(some.booleans()),
-    )
+questions = asked_fields.map(questioned)
 
 
 def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tuple[str, str]]]]:
@@ -119,7 +62,7 @@ def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tupl
 
 @few
 @pytest.mark.parametrize("version", VERSIONS)
-@given(question=questions())
+@given(question=questions)
 def test_question_survives_as_an_mcp_form(version: str, question: Question) -> None:
     read = decode_form(encode_form(question, version), id="q", origin="bridge")
 
@@ -128,63 +71,42 @@ def test_question_survives_as_an_mcp_form(version: str, question: Question) -> N
         for field in read.fields
     ]
     assert seen == [each for field in question.fields for each in crossed(field, version)]
-    assert read.message == sanitize.message(question.introduce("app asks:"))
+    assert read.message == sanitize.message(question.introduce(f"{question.origin} asks:"))
     assert read.destructive is question.destructive
 
 
 @few
-@given(question=questions())
+@given(question=questions)
 def test_default_survives_as_an_mcp_form(question: Question) -> None:
     read = decode_form(encode_form(question, "2025-11-25"), id="q", origin="bridge")
     for field, same in zip(question.fields, read.fields, strict=True):
-        expected = next(
-            (
-                choice.key
-                for choice in field.choices
-                if choice.value == field.default and type(choice.value) is type(field.default)
-            ),
-            MISSING,
-        )
-        assert same.default == expected
+        if field.type is FieldType.CHOICE:
+            keys = [each.key for each in field.choices if json_equal(each.value, field.default)]
+            assert same.default == (keys[0] if keys else MISSING)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_problem_is_part_of_the_message(version: str) -> None:
-    question = Question(
-        "q",
-        Kind.CONFIRM,
-        "Sure?",
-        (Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}),),
-        "app",
-        destructive=True,
-    )
-    read = decode_form(
-        encode_form(question, version, problem="it was not"), id="q", origin="bridge"
-    )
-    assert (read.message, read.destructive) == (
-        "app asks: Sure?\n\nPlease answer again: it was not.",
-        True,
-    )
+    asked = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
+    question = Question("q", Kind.CONFIRM, "Sure?", (asked,), "app", destructive=True)
+    form = encode_form(question, version, problem="it was not")
+    read = decode_form(form, id="q", origin="bridge")
+    assert read.message == "app asks: Sure?\n\nPlease answer again: it was not."
+    assert read.destructive
 
 
 # --- a server's own forms -------------------------------------------------------------------------
 
 
 def test_form_is_a_question_with_several_fields() -> None:
+    size = {"enum": ["s", "l"], "enumNames": ["Small", "Large"], "default": "l"}
+    extras = {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}
     question = decode(
         {
             "name": {"type": "string", "title": "Name", "description": "Yours"},
             "age": {"type": "integer", "minimum": 0},
-            "size": {
-                "type": "string",
-                "enum": ["s", "l"],
-                "enumNames": ["Small", "Large"],
-                "default": "l",
-            },
-            "extras": {
-                "type": "array",
-                "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]},
-            },
+            "size": {"type": "string", **size},
+            "extras": {"type": "array", "items": extras},
         },
         required=["name", "size"],
     )
@@ -194,17 +116,9 @@ def test_form_is_a_question_with_several_fields() -> None:
         (FieldType.CHOICE, True),
         (FieldType.CHOICES, False),
     ]
-    assert (question.kind, question.origin, question.wrapped, question.destructive) == (
-        Kind.INPUT,
-        "server",
-        False,
-        False,
-    )
-    assert (
-        question.fields[0].title,
-        question.fields[0].description,
-        question.fields[2].default,
-    ) == ("Name", "Yours", "l")
+    assert (question.kind, question.origin, question.destructive) == (Kind.INPUT, "server", False)
+    name, _, chosen, _ = question.fields
+    assert (name.title, name.description, chosen.default) == ("Name", "Yours", "l")
     content = {"name": "Ada", "age": "7", "size": "Small", "extras": ["a", "B"]}
     assert validate_answer(question, content) == (
         {"name": "Ada", "age": 7, "size": "s", "extras": ["a", "b"]},

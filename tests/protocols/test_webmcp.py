@@ -42,12 +42,12 @@ def asked(read: forms.Form, **more: Json) -> Any:
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def test_a_tool_without_a_name_is_none() -> None:
+def test_tool_without_a_name_is_ignored() -> None:
     assert webmcp.decode_tools({"tools": [{"name": ""}, 3]}) == []
     assert webmcp.decode_keys({"tools": [{"name": "t", "frameId": "f"}]}) == [("f", "t")]
 
 
-def test_what_stands_where_validators_do_not_look_is_put_there() -> None:
+def test_clean_schema() -> None:
     schema: Json = {
         "properties": {
             "time": {"type": "string", "format": "^[0-9]+$"},
@@ -74,7 +74,7 @@ def test_what_stands_where_validators_do_not_look_is_put_there() -> None:
     }
 
 
-def test_tools_of_one_name_have_names_of_their_own_and_keep_them() -> None:
+def test_tool_names_are_unique_and_stay() -> None:
     both = [tool(frame="f"), tool(frame="g")]
     named = webmcp.name_tools(both, [], {}, ["f", "g"])
     assert named == {("f", "t"): "t", ("g", "t"): "frame2.t"}
@@ -83,7 +83,7 @@ def test_tools_of_one_name_have_names_of_their_own_and_keep_them() -> None:
     assert webmcp.name_tools(both[:1], ["t"], named, ["f"]) == {("f", "t"): "webmcp.t"}
 
 
-def test_what_a_tool_says_of_itself_is_what_is_known() -> None:
+def test_describe_tools() -> None:
     kinds = [
         tool("waits", backendNodeId=1, inputSchema={"properties": {}, "required": []}),
         tool("sent", backendNodeId=2, annotations={"autosubmit": True}),
@@ -106,7 +106,7 @@ def test_what_a_tool_says_of_itself_is_what_is_known() -> None:
     assert listed[2].hints == {"readOnlyHint": True, "openWorldHint": True}
 
 
-def test_what_a_form_needs_is_asked_of_its_person_and_a_secret_of_nobody_else() -> None:
+def test_required_and_secret_controls_are_asked_of_the_user() -> None:
     controls = [
         control("password", "p", required=True),
         control("password", "old"),
@@ -127,7 +127,7 @@ def test_what_a_form_needs_is_asked_of_its_person_and_a_secret_of_nobody_else() 
     assert other.input_schema["required"] == ["x"]
 
 
-def test_what_a_form_that_waits_says_of_itself_ends_before_more_is_said() -> None:
+def test_form_tool_description_ends_with_a_full_stop() -> None:
     said = ("Book a table", "Book!", "")
     tools = [tool(f"t{at}", backendNodeId=at, description=words) for at, words in enumerate(said)]
     listed = webmcp.describe_tools([(each, each.name, {}) for each in tools])
@@ -136,7 +136,7 @@ def test_what_a_form_that_waits_says_of_itself_ends_before_more_is_said() -> Non
         assert each.description.startswith(start)
 
 
-def test_a_functions_declared_secrets_are_asked_for_apart() -> None:
+def test_tool_secrets_are_withheld() -> None:
     inner: Json = {"type": "object", "properties": {"pin": {"writeOnly": True}}}
     schema: Json = {
         "properties": {"pin": {"writeOnly": True}, "user": {}},
@@ -152,7 +152,7 @@ def test_a_functions_declared_secrets_are_asked_for_apart() -> None:
 # --- forms ----------------------------------------------------------------------------------------
 
 
-def test_what_its_button_sends_is_named_and_is_part_of_a_form() -> None:
+def test_form_note_has_the_submit_button() -> None:
     button: Json = {"text": "Pay", "name": "how", "value": "once"}
     read = form(control(), submit=button)
     assert 'how "once"' in asked(read).note
@@ -161,32 +161,16 @@ def test_what_its_button_sends_is_named_and_is_part_of_a_form() -> None:
     assert "cannot be changed" not in asked(form(control(), submit={"text": "Pay"})).note
 
 
-def test_limits_are_read_as_people_write_them() -> None:
-    read = form(control("number", min="1", max="8"), control("range", "y", min="0.5", step="0.5"))
-    schemas = [str(each.schema) for each in asked(read).fields]
-    assert "'minimum': 1, 'maximum': 8" in schemas[0]
-    assert "'minimum': 0.5" in schemas[1]
-
-
 FIELDS: dict[str, tuple[list[Json], FieldType, Json, Json]] = {
     # its controls: what is asked, the default, what the tool is called with
     "text": ([control(value="a", maxLength=9)], FieldType.TEXT, "a", "a"),
-    "email": (
-        [control("email", value="a@b.example")],
-        FieldType.TEXT,
-        "a@b.example",
-        "a@b.example",
-    ),
     "pattern": ([control(pattern="[a-z]+", value="ab")], FieldType.TEXT, "ab", "ab"),
     "time": (
         [control("time", value="12:30", min="08:00", max="20:00")],
         *(FieldType.TEXT, "12:30", "12:30"),
     ),
     "whole": ([control("number", value="2", min="1", max="8")], FieldType.INTEGER, 2, 2),
-    "number": ([control("number", value="2.5", step="any")], FieldType.NUMBER, 2.5, 2.5),
-    "steps": ([control("range", value="2.5", step="0.5")], FieldType.NUMBER, 2.5, 2.5),
     "no number": ([control("number", value="", min="x")], FieldType.INTEGER, MISSING, None),
-    "no finite number": ([control("number", value="1e999")], FieldType.INTEGER, MISSING, None),
     "box": (
         [control("checkbox", checked=True, value="on"), control(name="y")],
         *(FieldType.BOOLEAN, True, True),
@@ -221,12 +205,11 @@ FIELDS: dict[str, tuple[list[Json], FieldType, Json, Json]] = {
         [control("select-multiple", options=[{"value": "a", "selected": True}, {"value": "b"}])],
         *(FieldType.CHOICES, ["a"], ["a"]),
     ),
-    "empty list": ([control("select-one")], FieldType.CHOICE, MISSING, None),
 }
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_each_control_is_asked_for_as_what_it_is(kind: str) -> None:
+def test_field_of_a_control(kind: str) -> None:
     controls, type, default, argument = FIELDS[kind]
     read = form(*controls)
     field = asked(read).fields[0]
@@ -238,7 +221,7 @@ def test_each_control_is_asked_for_as_what_it_is(kind: str) -> None:
     assert form_question.make_arguments(read, states, takes).get("x") == argument
 
 
-def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
+def test_answered_states() -> None:
     read = form(
         control(value="old"),
         control("radio", "r", value="a", checked=True),
@@ -282,18 +265,16 @@ def test_what_is_answered_is_what_each_control_has_to_hold() -> None:
         ("datetime-local", "2026-11-27T10:00", "2026-11-27T10:00:00", True),
         ("datetime-local", "2026-11-27T10:00:05.5", "2026-11-27T10:00:05.500", True),
         ("datetime-local", "2026-11-27T10:00", "2026-11-27T10:01", False),
-        ("time", "10:00", "10:00:00.0", True),
-        ("time", "10:00", "10:00:10", False),
     ],
 )
-def test_a_control_holds_what_was_accepted_however_it_is_spelt(
+def test_control_value_may_be_spelt_otherwise(
     kind: str, held: str, accepted: str, same: bool
 ) -> None:
     read = form(control(kind, value=held))
     assert form_question.changed_places(read, {0: accepted}) == ([] if same else [0])
 
 
-def test_a_number_with_more_digits_than_a_script_has_is_set_by_hand() -> None:
+def test_large_number_is_not_an_argument() -> None:
     read = form(control("number", value="123456789012345678"), control("number", "y"))
     assert [each.default for each in asked(read).fields] == [123456789012345678, MISSING]
     states = form_question.answered_states(read, {"x": 123456789012345678, "y": 2**53})
@@ -302,7 +283,7 @@ def test_a_number_with_more_digits_than_a_script_has_is_set_by_hand() -> None:
     assert form_question.make_arguments(read, states, takes) == {"y": 2**53}
 
 
-def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
+def test_form_note_has_fixed_values_without_secrets() -> None:
     read = form(
         control("hidden", "shop", value="12", fixed=True),
         control("hidden", "csrf_token", value="abc", fixed=True),
@@ -320,13 +301,7 @@ def test_what_cannot_be_changed_is_said_and_no_secret_of_the_page() -> None:
     )
 
 
-def test_what_a_button_sends_with_it_is_said() -> None:
-    shown = form(control(), submit={"text": "Buy", "name": "how", "value": "now"})
-    assert 'with its button "Buy"' in asked(shown).note
-    assert 'how "now"' in asked(shown).note
-
-
-def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> None:
+def test_form_note_has_what_is_sent_beyond_the_controls() -> None:
     controls = [
         control(value="a\r\nb"),
         control("checkbox", "c", value="on", checked=True),
@@ -363,17 +338,7 @@ def test_what_is_sent_beside_the_controls_is_said_and_what_is_kept_back() -> Non
     assert form_question.find_changes(plain, gone, ()) == ["Gone"]
 
 
-def test_what_is_sent_without_a_name_is_told_too() -> None:
-    told = form(sends=[{"name": "", "value": "x"}])
-    assert asked(told).note.endswith('here: "a field without a name" "x".')
-
-
-def test_a_fixed_value_that_has_changed_is_untold() -> None:
-    told, now = (form(control("hidden", "n", value=value, fixed=True)) for value in "12")
-    assert form_question.find_changes(told, now, ()) == ["n"]
-
-
-def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() -> None:
+def test_part_of_a_form_is_asked() -> None:
     hidden = control("hidden", "h", value="1", fixed=True)
     read = form(control(value="a"), control("password", "p"), hidden)
     part = asked(read, places=[1])
@@ -383,7 +348,7 @@ def test_of_a_form_only_a_part_is_asked_and_set_and_all_that_is_fixed_is_told() 
     assert states == {0: "a", 1: "word", 2: "1"}
 
 
-def test_a_field_without_a_name_is_called_by_what_there_is() -> None:
+def test_field_of_a_control_without_a_name() -> None:
     nameless = control("checkbox", "", required=True)
     read = form({**nameless, "label": "Agree"}, {**nameless, "id": "i"}, nameless, nameless)
     none = "a field without a name"
@@ -392,7 +357,7 @@ def test_a_field_without_a_name_is_called_by_what_there_is() -> None:
     assert form_question.show_sent(read) == {}
 
 
-def test_a_lone_yes_or_no_cannot_be_taken_for_one_to_the_sending() -> None:
+def test_single_checkbox_options_mention_the_sending() -> None:
     [field] = asked(form(control("checkbox", "terms", value="on", label="Terms"))).fields
     assert [each.label for each in field.choices] == ["Send with: Terms", "Send without: Terms"]
 
@@ -401,7 +366,7 @@ TERMS = "I agree to the terms. " * 30
 FEE = "And to a fee of 900 euros a month."
 
 
-def test_a_label_that_is_longer_than_a_title_is_read_to_its_end() -> None:
+def test_long_label_is_whole_in_the_description() -> None:
     box = control("checkbox", "terms", value="on", label=TERMS + FEE)
     several, lone = asked(form(box, control())).fields[0], asked(form(box)).fields[0]
     more = len(TERMS + FEE) - 200
@@ -411,7 +376,7 @@ def test_a_label_that_is_longer_than_a_title_is_read_to_its_end() -> None:
     assert lone.choices[0].label.endswith(f"[{more + 11} more characters not shown]")
 
 
-def test_a_secret_is_one_by_what_its_control_is() -> None:
+def test_secret_control() -> None:
     read = form(
         control("password", "p", required=True, problem="Please"),
         control("text", "card", autocomplete="section-a CC-number", value="4111"),
@@ -427,12 +392,12 @@ def test_a_secret_is_one_by_what_its_control_is() -> None:
     assert form_question.show_sent(read) == {"password": "", "x": ""}
 
 
-def test_of_what_is_sent_unchanged_nothing_is_left_out_in_silence() -> None:
+def test_form_note_counts_fixed_values_beyond_a_limit() -> None:
     boxes = [control("checkbox", "x", value=str(n), fixed=True) for n in range(MAX_FIELDS + 2)]
     assert asked(form(*boxes)).note.endswith(", and 2 more.")
 
 
-def test_what_no_call_fills_in_is_asked_before_a_form_that_sends_itself() -> None:
+def test_find_missing() -> None:
     missing = {"required": True, "problem": "Fill in"}
     read = form(
         *(control("password", "p", **missing), control("text", "t", **missing)),
@@ -442,7 +407,7 @@ def test_what_no_call_fills_in_is_asked_before_a_form_that_sends_itself() -> Non
     assert form_question.find_missing(read) == [0, 2]
 
 
-def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
+def test_files_wanted() -> None:
     needed = form(control("file", "a", required=True), control("file", "b"))
     assert [each.key for each in form_question.files_wanted(needed, {})] == ["a"]
     assert [each.key for each in form_question.files_wanted(needed, {"b": True})] == ["a", "b"]
@@ -454,18 +419,13 @@ def test_a_file_is_given_where_it_is_needed_or_wanted() -> None:
     assert form_question.read_file(given) == ("x.txt", b"hi")
 
 
-def test_a_default_that_does_not_fit_is_said() -> None:
+def test_invalid_default_is_described() -> None:
     [field] = asked(form(control(value="long", maxLength=2))).fields
     assert field.default is MISSING
     assert field.description == '(It holds "long" now.)'
 
 
-def test_two_controls_of_one_name_are_two_fields() -> None:
-    fields = asked(form(control(value="a"), control(value="b"), control(value="c"))).fields
-    assert [each.name for each in fields] == ["x", "x (2)", "x (3)"]
-
-
-def test_an_answer_that_left_something_out_is_said_again() -> None:
+def test_confirm_lists_what_is_sent() -> None:
     read = form(
         control(value="old"),
         control("checkbox", "c", value="on", label="C"),
@@ -481,15 +441,9 @@ def test_an_answer_that_left_something_out_is_said_again() -> None:
     ]
 
 
-def test_a_form_without_an_end_is_not_asked() -> None:
+def test_form_with_too_many_fields_is_refused() -> None:
     with pytest.raises(RemoteProtocolError):
         asked(form(*(control(name=str(each)) for each in range(MAX_FIELDS + 1))))
-
-
-def test_what_is_compared_is_all_that_a_form_is() -> None:
-    one, other = form(control(value="a")), form(control(value="b"))
-    assert one.shape == other.shape
-    assert one.shape != form(control(label="L")).shape
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -497,7 +451,6 @@ def test_what_is_compared_is_all_that_a_form_is() -> None:
 RESPONSES: dict[str, tuple[Json, str, Json]] = {
     # what the browser reports: the code of the failure, the data or the words
     "data": ({"status": "Completed", "output": [1]}, "", [1]),
-    "nothing": ({"status": "Completed"}, "", None),
     "MCP": (
         {"status": "Completed", "output": {"content": [{"type": "text", "text": "a"}]}},
         *("", "a"),
@@ -507,8 +460,6 @@ RESPONSES: dict[str, tuple[Json, str, Json]] = {
         {"status": "Error", "errorText": "", "exception": {"description": "E: a\n at"}},
         *("OPERATION_FAILED", "E: a"),
     ),
-    "a text thrown": ({"status": "Error", "exception": {"value": "a"}}, "OPERATION_FAILED", "a"),
-    "no reason": ({"status": "Error"}, "OPERATION_FAILED", "the page gave no reason"),
     "validation": (
         {"status": "Error", "errorText": "Form validation failed: a"},
         *("INVALID_PARAMS", "Form validation failed: a"),
@@ -525,7 +476,7 @@ RESPONSES: dict[str, tuple[Json, str, Json]] = {
 
 
 @pytest.mark.parametrize("kind", RESPONSES)
-def test_a_response_is_its_data_or_why_there_are_none(kind: str) -> None:
+def test_decode_tool_response(kind: str) -> None:
     raw, code, said = RESPONSES[kind]
     result = tools.decode_response(raw)
     if result.failure is None:
@@ -534,14 +485,14 @@ def test_a_response_is_its_data_or_why_there_are_none(kind: str) -> None:
         assert (result.failure.code, result.failure.message) == (code, said)
 
 
-def test_a_site_that_stops_the_sending_and_says_nothing_may_have_acted() -> None:
+def test_prevented_submit_without_a_response_is_unknown() -> None:
     said = {"status": "Error", "errorText": "preventDefault() was called without respondWith()"}
     failure = tools.decode_response(said).failure
     assert failure is not None
     assert (failure.code, failure.retryable) == ("OUTCOME_UNKNOWN", False)
 
 
-def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
+def test_refusal_result_says_nothing_was_sent() -> None:
     for outcome in Outcome:
         for who in (AnsweredBy.PERSON, AnsweredBy.HOST_POLICY):
             failure = tools.refusal_result(Answer(outcome, who, reason="R.")).failure
@@ -565,7 +516,7 @@ def test_what_nobody_let_go_on_says_that_nothing_was_sent() -> None:
 # --- by hand --------------------------------------------------------------------------------------
 
 
-def test_what_only_a_hand_can_do_is_known_by_what_the_form_is_made_of() -> None:
+def test_find_need() -> None:
     assert tools.find_need(form()) == ""
     assert "https://pay.example and" not in tools.find_need(form(frames=["https://pay.example"]))
     twice = form(frames=["https://pay.example", "https://pay.example"])
@@ -581,7 +532,7 @@ def test_what_only_a_hand_can_do_is_known_by_what_the_form_is_made_of() -> None:
     assert asked(sent).note.endswith('cannot be changed here: card "none".')
 
 
-def test_a_question_while_a_person_has_the_page_is_answered_by_what_they_did() -> None:
+def test_hand_question() -> None:
     question = tools.make_hand_question(
         id="q1",
         origin="https://shop.example",
@@ -610,7 +561,7 @@ HANDS = {
 }
 
 
-def test_a_hand_that_did_not_finish_ends_the_call_and_promises_nothing() -> None:
+def test_end_hand() -> None:
     for (outcome, who), code in HANDS.items():
         ended = tools.end_hand(Answer(outcome, who)).failure
         assert ended is not None
@@ -631,7 +582,7 @@ def hide(text: str) -> str:
     return text.replace(WORD, "[secret]").replace("482913", "[secret]")
 
 
-def test_what_holds_a_secret_is_one_wherever_it_is_typed_in() -> None:
+def test_mark_secrets() -> None:
     given = [control(value=f"is {WORD}"), control("hidden", "h", value=WORD, fixed=True)]
     marked = forms.mark_secrets(form(*given, control("checkbox", "c", value=WORD)), hide)
     assert [each.secret for each in marked.controls] == [True, True, False]
@@ -641,7 +592,7 @@ def test_what_holds_a_secret_is_one_wherever_it_is_typed_in() -> None:
     assert "h (not shown)" in question.note
 
 
-def test_a_question_shows_no_secret() -> None:
+def test_clean_question() -> None:
     read = form(control(label=f"Is {WORD}", description=f"not {WORD}", value="a"), action=WORD)
     question = texts.clean_question(asked(read, description=f"Send {WORD}"), hide)
     assert WORD not in repr(question)
@@ -655,15 +606,14 @@ def test_a_question_shows_no_secret() -> None:
         control(value=WORD),
         control(pattern=WORD),
         control("select-one", options=[{"value": WORD, "label": "one"}]),
-        control("select-one", options=[{"value": "one", "label": WORD}]),
     ],
 )
-def test_a_question_that_needs_a_secret_to_be_answered_is_not_asked(read: Json) -> None:
+def test_question_that_needs_a_secret_is_refused(read: Json) -> None:
     with pytest.raises(RemoteProtocolError, match="given as a secret"):
         texts.clean_question(asked(form(read)), hide)
 
 
-def test_a_tool_says_no_secret() -> None:
+def test_clean_tool() -> None:
     named = {"type": "object", "properties": {"x": {"title": WORD}}}
     cleaned = webmcp.clean_tool(tool(description=f"Was {WORD}", inputSchema=named), hide)
     assert cleaned is not None
@@ -673,7 +623,7 @@ def test_a_tool_says_no_secret() -> None:
     assert webmcp.clean_tool(tool(inputSchema={"properties": {WORD: {}}}), hide) is None
 
 
-def test_no_value_of_a_result_is_a_secret() -> None:
+def test_clean_value() -> None:
     said: Json = {WORD: [482913, 482913.0, 1.5, True, None, f"a {WORD}"], "n": {"n": 7}}
     assert texts.clean_value(said, hide) == {
         "[secret]": ["[secret]", "[secret]", 1.5, True, None, "a [secret]"],
@@ -681,7 +631,7 @@ def test_no_value_of_a_result_is_a_secret() -> None:
     }
 
 
-def test_controls_of_one_value_are_told_apart() -> None:
+def test_checkboxes_with_one_value_have_unique_choices() -> None:
     boxes = form(
         control("checkbox", value="on", label="A"),
         control("checkbox", value="on", label="B", checked=True),
@@ -697,7 +647,7 @@ def test_controls_of_one_value_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("made", [tools.left_by_itself, tools.beforeunload_result])
-def test_a_page_that_went_on_by_itself_or_was_not_left_is_no_answer(
+def test_page_that_was_left_has_an_unknown_outcome(
     made: Callable[[], CallResult],
 ) -> None:
     failure = made().failure
