@@ -74,6 +74,11 @@ def test_to_envelope(message: Json, envelope: Json) -> None:
 
 ASK = {"method": "elicitation/confirm", "params": {"message": "?"}}
 
+
+def question(payload: Json, **more: Json) -> Json:
+    return {"type": "elicitation/request", "id": 7, "payload": payload, **more}
+
+
 IN: dict[str, tuple[Json, Json]] = {
     "an answer": (
         {"type": "initialize-result", "id": 1, "payload": {"app": {}}},
@@ -81,32 +86,19 @@ IN: dict[str, tuple[Json, Json]] = {
     ),
     "a question": ({"type": "elicitation/request", "id": 7, "payload": ASK}, {"id": 7, **ASK}),
     "a question with a timeout": (
-        {
-            "type": "elicitation/request",
-            "id": 7,
-            "timestamp": 5,
-            "payload": {**ASK, "timeout": 300},
-        },
+        question({**ASK, "timeout": 300}),
         {"id": 7, "method": "elicitation/confirm", "params": {"message": "?", "timeout": 300}},
     ),
     "a question with its own timeout": (
-        {
-            "type": "elicitation/request",
-            "id": 7,
-            "payload": {"method": "m", "params": {"timeout": 1}, "timeout": 300},
-        },
+        question({"method": "m", "params": {"timeout": 1}, "timeout": 300}),
         {"id": 7, "method": "m", "params": {"timeout": 1}},
     ),
     "a question whose params are wrong stays wrong": (
-        {
-            "type": "elicitation/request",
-            "id": 7,
-            "payload": {"method": "m", "params": ["?"], "timeout": 300},
-        },
+        question({"method": "m", "params": ["?"], "timeout": 300}),
         {"id": 7, "method": "m", "params": ["?"]},
     ),
     "a question without a method": (
-        {"type": "elicitation/request", "id": 7, "payload": {}},
+        question({}),
         {"id": 7, "method": "elicitation/request", "params": None},
     ),
     "a question whose type is its method": (

@@ -36,6 +36,10 @@ def decoded(method: str, params: Json = None, **more: Json) -> Question:
     )
 
 
+def form(properties: Json, *required: str, **more: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
 def field(question: Question) -> Field:
     (only,) = question.fields
     return only
@@ -53,35 +57,18 @@ def test_question_names_the_call_that_asks(said: Json, call: str | None) -> None
 
 
 def test_input_question() -> None:
-    schema: dict[str, Any] = {
-        "type": "string",
-        "title": "Name",
-        "description": "As on the passport",
-        "minLength": 1,
-    }
+    schema: Json = {"type": "string", "title": "Name", "description": "As known", "minLength": 1}
     question = decoded("elicitation/input", {"prompt": "Who?", "schema": schema})
-    assert (question.id, question.kind, question.message, question.origin) == (
-        "q1",
-        Kind.INPUT,
-        "Who?",
-        ORIGIN,
-    )
-    assert (question.wrapped, question.default, question.destructive) == (
-        True,
-        MISSING,
-        False,
-    )
+    assert (question.id, question.kind, question.origin) == ("q1", Kind.INPUT, ORIGIN)
+    assert (question.message, question.wrapped, question.default) == ("Who?", True, MISSING)
     assert field(question) == Field(
-        "value", FieldType.TEXT, schema, title="Name", description="As on the passport"
+        "value", FieldType.TEXT, schema, title="Name", description="As known"
     )
 
 
 def test_input_question_with_several_fields() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}},
-        "required": ["name"],
-    }
+    properties = {"name": {"type": "string"}, "age": {"type": "integer", "default": 7}}
+    schema = form(properties, "name")
     question = decoded("elicitation/input", {"prompt": "Who?", "schema": schema})
     assert not question.wrapped
     assert [(each.name, each.type, each.required, each.default) for each in question.fields] == [
@@ -91,14 +78,8 @@ def test_input_question_with_several_fields() -> None:
 
 
 def test_preference_question() -> None:
-    question = decoded(
-        "elicitation/preference",
-        {
-            "prompt": "Paper?",
-            "schema": {"type": "string", "enum": ["A4", "Letter"]},
-            "default": "A4",
-        },
-    )
+    params = {"prompt": "Paper?", "schema": {"enum": ["A4", "Letter"]}, "default": "A4"}
+    question = decoded("elicitation/preference", params)
     assert (question.kind, question.default) == (Kind.PREFERENCE, "A4")
     assert (field(question).type, field(question).default) == (FieldType.CHOICE, "A4")
 
@@ -111,35 +92,23 @@ def test_confirm_question() -> None:
 
 
 def test_select_question() -> None:
-    options = [
-        {"value": "r", "label": "Red", "description": "Warm"},
-        {"value": "g", "label": "Green"},
-    ]
-    question = decoded(
-        "elicitation/select", {"prompt": "Which?", "options": options, "default": "g"}
-    )
-    assert (field(question).name, field(question).type, field(question).default) == (
-        "selected",
-        FieldType.CHOICE,
-        "g",
-    )
-    assert [
-        (each.value, each.key, each.label, each.description) for each in field(question).choices
-    ] == [
+    red = {"value": "r", "label": "Red", "description": "Warm"}
+    options = [red, {"value": "g", "label": "Green"}]
+    params = {"prompt": "Which?", "options": options, "default": "g"}
+    only = field(decoded("elicitation/select", params))
+    assert (only.name, only.type, only.default) == ("selected", FieldType.CHOICE, "g")
+    assert [(each.value, each.key, each.label, each.description) for each in only.choices] == [
         ("r", "r", "Red", "Warm"),
         ("g", "g", "Green", ""),
     ]
 
 
 def test_resource_question() -> None:
-    question = decoded("elicitation/resource", {"type": "image/png", "uri": "file:///tmp/a.png"})
+    params = {"type": "image/png", "uri": "file:///tmp/a.png"}
+    question = decoded("elicitation/resource", params)
     assert question.message == "Please give image/png (file:///tmp/a.png)."
-    assert (field(question).name, field(question).type, field(question).accept) == (
-        "file",
-        FieldType.FILE,
-        ("image/png",),
-    )
-    assert question.request == {"type": "image/png", "uri": "file:///tmp/a.png"}
+    assert (field(question).name, field(question).type) == ("file", FieldType.FILE)
+    assert (field(question).accept, question.request) == (("image/png",), params)
     assert decoded("elicitation/resource", {"prompt": "Your photo?"}).message == "Your photo?"
     assert decoded("elicitation/resource").message == "Please give a file."
 
@@ -298,11 +267,6 @@ def test_field_type_of_a_schema(schema: Mapping[str, Json], kind: FieldType) -> 
 
 
 COLOURS = {"enum": ["red", "green"], "title": "Colour"}
-MAIL = {"type": "string", "format": "email"}
-
-
-def form(properties: Json, *required: str, **more: Json) -> Json:
-    return {"type": "object", "properties": properties, "required": list(required), **more}
 
 
 # schema: what is filled in, and what the app gets for it; None for what is asked again
@@ -311,17 +275,9 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
         form({"tint": {"$ref": "#/$defs/tint"}}, "tint", **{"$defs": {"tint": COLOURS}}),
         [({"tint": "red"}, {"tint": "red"}), ({"tint": "mud"}, None)],
     ),
-    "definitions": (
-        form({"tint": {"$ref": "#/definitions/t"}}, "tint", definitions={"t": COLOURS}),
-        [({"tint": "green"}, {"tint": "green"}), ({"tint": "mud"}, None)],
-    ),
     "a whole that is a reference": (
         {"$ref": "#/$defs/a", "$defs": {"a": form({"n": {"type": "integer"}}, "n")}},
         [({"n": "5"}, {"n": 5}), ({"n": "five"}, None)],
-    ),
-    "a value that is a reference": (
-        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer", "maximum": 5}}},
-        [({"value": 5}, 5), ({"value": 6}, None)],
     ),
     "const": (
         form({"terms": {"const": True}, "v": {"const": 2}}, "terms"),
@@ -339,24 +295,6 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
             ({"a": None}, {"a": None}),
             ({"a": "a"}, None),
         ],
-    ),
-    "a number or null": (
-        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-        [({"value": "7"}, 7), ({"value": ""}, None), ({"value": "x"}, None)],
-    ),
-    "an optional address": (
-        form({"mail": {"anyOf": [MAIL, {"type": "null"}], "default": None, "title": "Mail"}}),
-        [({"mail": "a@b"}, {"mail": "a@b"}), ({}, {}), ({"mail": "x"}, None)],
-    ),
-    "allOf of one": (
-        form(
-            {"a": {"allOf": [{"$ref": "#/$defs/t"}], "default": "red"}}, **{"$defs": {"t": COLOURS}}
-        ),
-        [({"a": "red"}, {"a": "red"}), ({"a": "mud"}, None)],
-    ),
-    "what is inherited": (
-        {"allOf": [form({"a": COLOURS}, "a"), form({"b": {"type": "integer"}}, "b")]},
-        [({"a": "red", "b": "1"}, {"a": "red", "b": 1}), ({"a": "red", "b": "x"}, None)],
     ),
 }
 
@@ -567,40 +505,33 @@ def test_select_with_multiple_choices() -> None:
 
 # --- what cannot be put to anybody ---
 
-REFUSED: dict[str, tuple[Json, str, str]] = {
+REFUSED: dict[str, tuple[Json, str]] = {
     "no object": (
         "ask him",
-        "INVALID_PARAMS",
         'an elicitation request must be an object, not "ask him"',
     ),
     "no method": (
         {},
-        "NOT_SUPPORTED",
         "a request without a method; known are elicitation/text, elicitation/input",
     ),
     "a method nobody has": (
         {"method": "elicitation/dance"},
-        "NOT_SUPPORTED",
         "unknown elicitation method 'elicitation/dance'",
     ),
     "params that are no object": (
         {"method": "elicitation/input", "params": ["x"]},
-        "INVALID_PARAMS",
         'the elicitation\'s params must be an object, not ["x"]',
     ),
     "nothing to select": (
         {"method": "elicitation/select", "params": {}},
-        "INVALID_PARAMS",
         "elicitation/select needs a list of at least one option",
     ),
     "an option of nothing": (
         {"method": "elicitation/select", "params": {"options": [{}]}},
-        "INVALID_PARAMS",
         "each option needs a value and a label",
     ),
     "2,001 options": (
         {"method": "elicitation/select", "params": {"options": list(range(2_001))}},
-        "INVALID_PARAMS",
         "a question may offer at most 2000 options, not 2001",
     ),
     "201 fields": (
@@ -613,21 +544,20 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
                 }
             },
         },
-        "INVALID_PARAMS",
         "a question may have at most 200 fields, not 201",
     ),
     "no task": (
         {"method": "sampling/create", "params": {"task": " "}},
-        "INVALID_PARAMS",
         "sampling/create needs a task, in words (params.task)",
     ),
 }
 
 
-@pytest.mark.parametrize(("request_", "code", "words"), REFUSED.values(), ids=REFUSED)
-def test_invalid_question_is_refused_with_a_reason(request_: Json, code: str, words: str) -> None:
+@pytest.mark.parametrize(("request_", "words"), REFUSED.values(), ids=REFUSED)
+def test_invalid_question_is_refused_with_a_reason(request_: Json, words: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_question(request_, id="q1", origin=ORIGIN)
+    code = "NOT_SUPPORTED" if "method" in words else "INVALID_PARAMS"
     assert caught.value.code == code
     assert words in str(caught.value)
     assert encode_problem(caught.value) == {

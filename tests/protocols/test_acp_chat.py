@@ -65,14 +65,10 @@ WAYS = (
     " `/cancel` dismisses the question. What begins with a slash is a command: such an answer goes"
     " after `/answer`.*"
 )
-PLACES: Json = {
-    "oneOf": [
-        {"const": 1, "title": "Here"},
-        {"const": 2, "title": "Here"},
-        {"const": 3, "title": "There"},
-    ],
-    "default": 3,
-}
+ASKS = "app.example asks: Which?"
+HERE = ({"const": 1, "title": "Here"}, {"const": 2, "title": "Here"})
+PLACES: Json = {"oneOf": [*HERE, {"const": 3, "title": "There"}], "default": 3}
+FIRST = {"const": "a", "title": "A", "description": "First"}
 FIELDS: Json = {
     "type": "object",
     "properties": {
@@ -81,83 +77,47 @@ FIELDS: Json = {
     },
     "required": ["a"],
 }
-MESSAGES: dict[str, tuple[Question, int, str, list[str]]] = {
-    "a text": (asked({"type": "string"}), 1, "", ["app.example asks: Which?", WAYS]),
-    "a number with bounds": (
-        asked({"type": "integer", "minimum": 1}),
-        1,
-        "",
-        ["app.example asks: Which?", "A whole number, at least 1.", WAYS],
+# a schema: what is between the question and the ways to answer
+MESSAGES: dict[str, tuple[Json, list[str]]] = {
+    "a text": ({"type": "string"}, []),
+    "a number with bounds": ({"type": "integer", "minimum": 1}, ["A whole number, at least 1."]),
+    "a description of HTML": (
+        {"type": "string", "description": "<!--"},
+        ["> <!--"],
     ),
-    "words that would hide what follows": (
-        asked({"type": "string", "description": "<!--"}),
-        1,
-        "",
-        ["app.example asks: Which?", "> <!--", WAYS],
+    "a name of HTML": (
+        {"type": "object", "properties": {"<!--": {"type": "string"}}, "required": ["<!--"]},
+        ["> <!--"],
     ),
-    "a name that would": (
-        asked({"type": "object", "properties": {"<!--": {"type": "string"}}, "required": ["<!--"]}),
-        1,
-        "",
-        ["app.example asks: Which?", "> <!--", WAYS],
+    "equal labels": (PLACES, ["- Here\n- Here (2)\n- There (proposed)"]),
+    "choices": (
+        {"type": "array", "items": {"oneOf": [FIRST]}},
+        ["- A: First\n\nSeveral go with commas between them."],
     ),
-    "labels that are the same are told apart": (
-        asked(PLACES),
-        1,
-        "",
-        ["app.example asks: Which?", "- Here\n- Here (2)\n- There (proposed)", WAYS],
-    ),
-    "several of them, with what they are": (
-        asked(
-            {
-                "type": "array",
-                "items": {"oneOf": [{"const": "a", "title": "A", "description": "First"}]},
-            }
-        ),
-        1,
-        "",
-        ["app.example asks: Which?", "- A: First\n\nSeveral go with commas between them.", WAYS],
-    ),
-    "what was wrong": (
-        asked({"type": "string"}),
-        1,
-        "too long",
-        ["That is no answer: too long. Please answer again."],
-    ),
-    "the first of several": (
-        asked(FIELDS),
-        1,
-        "",
-        ["app.example asks: Which?", "app.example asks (1 of 2): a", "About A", WAYS],
-    ),
-    "the second, which may be left out": (
-        asked(FIELDS),
-        2,
-        "",
-        [
-            "app.example asks (2 of 2): b",
-            "Yes or no.",
-            "Proposed by who asks: true",
-            "*`/skip` leaves this empty.*",
-        ],
-    ),
-    "the only one of a form": (
-        asked({"type": "object", "properties": {"a": {"type": "string", "title": "The A"}}}),
-        1,
-        "",
-        [
-            "app.example asks: Which?",
-            "The A",
-            WAYS.replace(" `/decl", " `/skip` leaves this empty. `/decl"),
-        ],
-    ),
+    "the first of several fields": (FIELDS, ["app.example asks (1 of 2): a", "About A"]),
 }
 
 
-@pytest.mark.parametrize("case", MESSAGES)
-def test_encode_chat_question(case: str) -> None:
-    question, number, problem, parts = MESSAGES[case]
-    assert v1.encode_question(question, number, problem) == "\n\n".join(parts)
+@pytest.mark.parametrize(("schema", "parts"), MESSAGES.values(), ids=MESSAGES)
+def test_encode_chat_question(schema: Json, parts: list[str]) -> None:
+    assert v1.encode_question(asked(schema), 1, "") == "\n\n".join([ASKS, *parts, WAYS])
+
+
+def test_encode_chat_question_again() -> None:
+    again = v1.encode_question(asked({"type": "string"}), 1, "too long")
+    assert again == "That is no answer: too long. Please answer again."
+
+
+def test_encode_chat_question_for_an_optional_field() -> None:
+    assert v1.encode_question(asked(FIELDS), 2, "").split("\n\n") == [
+        "app.example asks (2 of 2): b",
+        "Yes or no.",
+        "Proposed by who asks: true",
+        "*`/skip` leaves this empty.*",
+    ]
+    only = {"type": "object", "properties": {"a": {"type": "string", "title": "The A"}}}
+    ways = WAYS.replace(" `/decl", " `/skip` leaves this empty. `/decl")
+    assert v1.encode_question(asked(only), 1, "").split("\n\n") == [ASKS, "The A", ways]
 
 
 def copies(**schema: Any) -> Question:

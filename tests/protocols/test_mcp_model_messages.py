@@ -85,27 +85,13 @@ def test_invalid_answer_of_a_model_is_refused(arguments: Json, words: str) -> No
         decode_answered(arguments)
 
 
+GRANTED = [{"uri": "file:///home/ann/a%20b"}, {"uri": "file:///x", "name": "X"}]
+REFUSED = [{"uri": "https://x"}, {"uri": "file://other/x"}, {"uri": 1}, "file:///y", {}]
+
+
 @pytest.mark.parametrize(
     ("result", "folders"),
-    [
-        (
-            {"roots": [{"uri": "file:///home/ann/a%20b"}, {"uri": "file:///x", "name": "X"}]},
-            ["/home/ann/a b", "/x"],
-        ),
-        (
-            {
-                "roots": [
-                    {"uri": "https://x"},
-                    {"uri": "file://other/x"},
-                    {"uri": 1},
-                    "file:///y",
-                    {},
-                ]
-            },
-            [],
-        ),
-        (None, []),
-    ],
+    [({"roots": GRANTED}, ["/home/ann/a b", "/x"]), ({"roots": REFUSED}, []), (None, [])],
 )
 def test_decode_roots(result: Json, folders: list[str]) -> None:
     assert decode_roots(result) == folders
