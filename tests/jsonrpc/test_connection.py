@@ -23,7 +23,6 @@ from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
-    Reply,
 )
 from abp_bridge.jsonrpc.protocol import (
     InvalidMessage,
@@ -374,12 +373,6 @@ async def test_half_sent_request_is_completed_and_cancelled() -> None:
     assert ends.sink.methods == ["ask", "notifications/cancelled"]
 
 
-async def test_cancelled_request_without_a_cancel_method_is_forgotten() -> None:
-    async with running(takes_back=False) as ends, cancelled_request(ends):
-        await until(lambda: ends.sink.messages)
-    assert ends.sink.methods == ["ask"]
-
-
 async def test_peer_disconnected_ends_every_request() -> None:
     async with running() as ends:
         async with anyio.create_task_group() as tasks:
@@ -634,26 +627,6 @@ async def test_response_is_reported_sent_before_what_follows_it() -> None:
             ends.sink.make_room(1)
             await anyio.lowlevel.checkpoint()
         assert len(sent) == 1
-
-
-async def test_reply_time_is_known_with_a_message_behind_the_request() -> None:
-    replies: list[Reply] = []
-
-    async def ask() -> None:
-        replies.append(await ends.link.exchange("ask", {}))
-
-    async with running(room=0) as ends:
-        ends.link.notify("first")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            await anyio.lowlevel.checkpoint()
-            ends.link.notify("behind", {"it": "x" * 100})
-            while len(ends.sink.messages) < 2:
-                ends.sink.make_room(1)
-                await anyio.lowlevel.checkpoint()
-            ends.source.say(id=ends.sink.messages[1]["id"], result="yes")
-    assert replies[0].result == "yes"
-    assert replies[0].seconds > 0.0
 
 
 async def test_full_outbox_stops_reading(

@@ -19,20 +19,6 @@ pytestmark = pytest.mark.anyio
 PATIENCE = 10.0
 
 
-async def test_jobs_get_their_arguments() -> None:
-    ran: list[int] = []
-
-    async def job(number: int) -> None:
-        ran.append(number)
-
-    async with anyio.create_task_group() as tasks:
-        workers = Workers(tasks)
-        for number in range(3):
-            workers.start_soon(job, number)
-        workers.close()
-    assert ran == [0, 1, 2]
-
-
 async def test_worker_task_is_reused() -> None:
     seen: set[object] = set()
 

@@ -83,22 +83,6 @@ def test_pipe_is_read_by_a_busy_loop() -> None:
     assert anyio.run(read_at_work, backend_options=OPTIONS) == b"hello"
 
 
-async def test_nonblocking_pipe_is_waited_for(pipe: Pipe) -> None:
-    os.set_blocking(pipe.reading, False)
-    async with anyio.create_task_group() as tasks:
-        read: list[bytes] = []
-
-        async def read_on() -> None:
-            read.append(await everything(pipe.source))
-
-        tasks.start_soon(read_on)
-        for word in (b"one ", b"two"):
-            await anyio.lowlevel.checkpoint()
-            pipe.write(word)
-        pipe.end()
-    assert read == [b"one two"]
-
-
 async def test_cancelled_receive_loses_no_bytes(pipe: Pipe) -> None:
     for word in (b"one", b"two"):  # first with a new registration, then with the kept one
         with anyio.CancelScope() as scope:
@@ -319,15 +303,6 @@ async def test_full_pipe_is_writable_after_a_read() -> None:
     assert sink.write_nowait(b"y") == 1
     sink.close()
     os.close(reading)
-
-
-async def test_pipe_without_a_reader_is_broken() -> None:
-    reading, writing = os.pipe()
-    sink = StreamWriter(writing)
-    os.close(reading)
-    with pytest.raises(BrokenPipeError):
-        sink.write_nowait(b"x")
-    sink.close()
 
 
 async def test_closed_stream_leaves_a_shared_descriptor_blocking() -> None:

@@ -55,7 +55,6 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
         {"value": "Eve"},
         {"value": "Eve"},
     ),
-    "words alone": ("elicitation/input", {"title": "Who?"}, {"value": "Eve"}, {"value": "Eve"}),
     "a form": (
         "elicitation/input",
         {"prompt": "Who?", "schema": FORM, "timeout": 1500},
@@ -74,23 +73,11 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
         {"value": "window"},
         {"value": "window"},
     ),
-    "a confirm": (
-        "elicitation/confirm",
-        {"message": "Go on?"},
-        {"confirmed": False},
-        {"confirmed": False},
-    ),
     "a choice": (
         "elicitation/select",
         {"prompt": "Which?", "options": COLOURS, "default": 2},
         {"selected": 2},
         {"selected": 2},
-    ),
-    "several of a choice": (
-        "elicitation/select",
-        {"prompt": "Which?", "options": COLOURS, "multiple": True},
-        {"selected": ["r"]},
-        {"selected": ["r"]},
     ),
     "a file": (
         "elicitation/resource",
@@ -115,13 +102,6 @@ def test_abp_question_passes_unchanged(
     assert encode_request(question) == (method, params)
     answered = decode_response({"success": True, "data": data}, question, method)
     assert answered == AgentAnswer(Outcome.ACCEPTED, content)
-
-
-def test_request_names_the_call_of_the_agent() -> None:
-    question = asked("elicitation/confirm", message="Go on?", operationId="call-1")
-    assert encode_request(question) == ("elicitation/confirm", {"message": "Go on?"})
-    _, params = encode_request(question, call="mine")
-    assert params == {"message": "Go on?", "operationId": "mine"}
 
 
 def test_request_keeps_the_timeout() -> None:
@@ -175,16 +155,9 @@ def test_request_for_one_field_of_a_form() -> None:
 
 LETTERS = {"type": "string", "enum": ["s", "m", "l"]}
 LONG = "word " * 10_000 + "end"
-MANY = {"type": "array", "items": {"enum": ["a", "b"]}}
 CHOICES = [{"value": each, "label": each} for each in "sml"]
 
 ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
-    "a lone yes or no": (
-        elicited({"ok": {"type": "boolean"}}),
-        ("elicitation/confirm", {"message": "server asks: Go on?", "destructive": False}),
-        {"confirmed": True},
-        {"ok": True},
-    ),
     "a lone choice": (
         elicited({"size": {**LETTERS, "description": "of the shirt"}}, "size"),
         (
@@ -193,19 +166,6 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
         ),
         {"selected": "m"},
         {"size": "m"},
-    ),
-    "several of a choice": (
-        elicited({"tags": MANY}),
-        (
-            "elicitation/select",
-            {
-                "prompt": "server asks: Go on?\n\ntags",
-                "options": [{"value": each, "label": each} for each in "ab"],
-                "multiple": True,
-            },
-        ),
-        {"selected": ["b"]},
-        {"tags": ["b"]},
     ),
     "a choice that may be left out": (
         elicited({"size": LETTERS}),
@@ -218,38 +178,6 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
         ),
         {"value": {}},
         {},
-    ),
-    "a form": (
-        elicited({"a": {"type": "string", "title": "A", "default": "x"}, "b": MANY}, "a"),
-        (
-            "elicitation/input",
-            {
-                "prompt": "server asks: Go on?",
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "a": {"type": "string", "title": "A", "default": "x"},
-                        "b": MANY,
-                    },
-                    "required": ["a"],
-                },
-            },
-        ),
-        {"value": {"a": "y"}},
-        {"a": "y"},
-    ),
-    "a model's help": (
-        decode_sampling(
-            {
-                "messages": [{"role": "user", "content": {"type": "text", "text": "Sum up."}}],
-                "maxTokens": 9,
-            },
-            id="q",
-            origin="server",
-        ),
-        ("sampling/create", {"task": "Sum up.", "context": {"maxTokens": 9}}),
-        {"result": "Short."},
-        {"result": "Short."},
     ),
     "a model's help with all that is said": (
         decode_sampling(
@@ -330,10 +258,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         failed("USER_CANCELLED", outcome="cancelled", answeredBy="person"),
         AgentAnswer(Outcome.CANCELLED, reason="USER_CANCELLED"),
     ),
-    "cancelled without a word": (
-        {"success": False, "cancelled": True},
-        AgentAnswer(Outcome.CANCELLED),
-    ),
     "nobody in time": (failed("TIMEOUT"), AgentAnswer(Outcome.TIMED_OUT, reason="TIMEOUT")),
     "its session ended": (
         failed("CANCELLED", outcome="withdrawn"),
@@ -346,10 +270,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
     "an error in words": (
         {"success": False, "error": "Oh."},
         AgentAnswer(Outcome.UNSUPPORTED, reason="Oh."),
-    ),
-    "an error without a code": (
-        {"success": False, "error": {"message": "The window is gone."}},
-        AgentAnswer(Outcome.UNSUPPORTED, reason="The window is gone."),
     ),
     "an empty error": ({"success": False, "error": {}}, AgentAnswer(Outcome.DECLINED)),
     "a policy's no": (
@@ -379,14 +299,6 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
     "a default of which nothing is said": (
         {"success": True, "data": {"value": 1}, "metadata": {"answeredBy": "default"}},
         AgentAnswer(Outcome.UNSUPPORTED),
-    ),
-    "a yes of no word": (
-        {**YES, "metadata": {"answeredBy": ["person"]}},
-        AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.UNKNOWN),
-    ),
-    "a yes that was declined": (
-        {**YES, "metadata": {"outcome": "declined"}},
-        AgentAnswer(Outcome.DECLINED),
     ),
     "a yes that was cancelled": ({**YES, "cancelled": True}, AgentAnswer(Outcome.CANCELLED)),
     "a yes in words": (

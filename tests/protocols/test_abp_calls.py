@@ -69,7 +69,6 @@ def test_app_info_has_instructions_and_warnings() -> None:
 
 INTRODUCTIONS: dict[str, tuple[Json, tuple[str, str, str]]] = {
     "wrapped": ({"success": True, "data": {"app": APP}}, ("shop", "The shop", "0.1")),
-    "only a name": ({"app": {"name": "Shop"}}, ("Shop", "Shop", "0.1")),
     "no app": ({}, ("app", "an unnamed app", "0.1")),
     "X16 version 1.0": ({"protocolVersion": "1.0"}, ("app", "an unnamed app", "1.0")),
     "a name that repaints": ({"app": {"name": "Sh\u202eop\n"}}, ("Shop", "Shop", "0.1")),
@@ -88,10 +87,6 @@ WARNINGS: dict[str, tuple[Json, str]] = {
         {"protocolVersion": "2.0"},
         "the app speaks ABP 2.0; this bridge knows 0.x and 1.x",
     ),
-    "capabilities that are no list": (
-        {"capabilities": {"run": {}}},
-        'its capabilities are {"run": {}}, and no list',
-    ),
     "capabilities without a name": (
         {"capabilities": [{"name": "a"}, {"description": "b"}, 5]},
         "capabilities without a name cannot be called: number 2, number 3",
@@ -107,10 +102,6 @@ WARNINGS: dict[str, tuple[Json, str]] = {
     "a name that would repaint the line": (
         {"capabilities": ["a", "b\x1b[2J"]},
         "capabilities with a name that cannot be shown as it is cannot be called: 'b[2J'",
-    ),
-    "a name twice": (
-        {"capabilities": ["a", {"name": "a", "description": "b"}]},
-        "capabilities that are listed twice are called as they were listed last: 'a'",
     ),
 }
 
@@ -212,10 +203,6 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
         {"destructive": True},
         Capability("a", destructive=True),
     ),
-    "destructive, as MCP says it": (
-        {"annotations": {"destructiveHint": True, "idempotentHint": "yes"}},
-        Capability("a", destructive=True, hints={"destructiveHint": True}),
-    ),
     "consequential, as WebMCP says it": (
         {"annotations": {"consequentialHint": True}},
         Capability("a", destructive=True),
@@ -236,10 +223,6 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
         {"destructive": True, "annotations": {"readOnlyHint": True}},
         Capability("a", destructive=True, hints={"readOnlyHint": True}),
     ),
-    "deprecated, use this": (
-        {"deprecated": True, "deprecationMessage": "Use b."},
-        Capability("a", deprecated="Use b."),
-    ),
     "what it requires, and what else there is": (
         {
             "requirements": [
@@ -257,10 +240,6 @@ CAPABILITIES: dict[str, tuple[Json, Capability]] = {
             ),
             alternatives=("b", "c"),
         ),
-    ),
-    "fields of the wrong type": (
-        {"description": 5, "inputSchema": [], "available": "no", "experimental": 1},
-        Capability("a"),
     ),
 }
 

@@ -41,11 +41,6 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         [Blob(PDF, "application/pdf")],
         SAVED,
     ),
-    "X17 text, encoded": (
-        {"content": "aGk=", "mimeType": "text/plain", "encoding": "base64"},
-        [Blob(b"hi", "text/plain")],
-        SAVED,
-    ),
     "X17 under a key": (
         {"file": {"content": TEXT, "mimeType": "application/pdf", "filename": "a.pdf"}, "pages": 3},
         [Blob(PDF, "application/pdf", "a.pdf")],
@@ -62,11 +57,6 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         {"pdf": SAVED, "mimeType": "application/pdf", "fileName": "b.pdf"},
     ),
     "X17 a data URL": (f"data:image/png;base64,{TEXT}", [Blob(PDF, "image/png")], SAVED),
-    "X17 a data URL under a key": (
-        {"imageDataUrl": f"DATA:image/png;name=a.png;base64,{TEXT}"},
-        [Blob(PDF, "image/png")],
-        {"imageDataUrl": SAVED},
-    ),
     "a reference": (
         {
             "downloadUrl": "https://a/b",
@@ -85,7 +75,6 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         {"mimeType": "m", "size": True, **SAVED},
     ),
     "base64 without a type": (TEXT, [SNIFFED], SAVED),
-    "content without a type": ({"content": TEXT}, [SNIFFED], {"content": SAVED}),
     "content that says it is base64, of any kind": (
         {"content": "aGk=", "encoding": "base64", "size": 9},
         [Blob(b"hi", UNKNOWN, sniffed=True, stated_size=9)],
@@ -172,7 +161,6 @@ KEPT: dict[str, Json] = {
         "mimeType": "application/pdf",
         "encoding": "utf-8",
     },
-    "content that is no base64": {"content": "%PDF-1.7", "mimeType": "application/pdf"},
     "content that is no text": {"content": 5, "mimeType": "application/pdf"},
     "a digest beside a type": {"sha512": DIGEST, "mimeType": "application/pdf"},
     "prose beside a type": {"about": PROSE, "mimeType": "application/pdf"},

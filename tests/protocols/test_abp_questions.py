@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -451,6 +450,7 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         [{"value": "a", "label": "A"}, "b", {"value": "a", "label": "Again"}, "a"],
         [("a", "a", "A / Again / a"), ("b", "b", "b")],
     ),
+    "twice under one label": (["a", "a"], [("a", "a", "a")]),
     "a label that hides": (
         [{"value": "a", "label": "\u202ea\u200b"}, {"value": "", "label": "\u200b"}],
         [("a", "a", "a"), ("", "", "(empty)")],
@@ -476,17 +476,6 @@ def test_long_label_is_cut_and_kept_whole() -> None:
     first, second = field(decoded("elicitation/select", {"options": twice})).choices
     assert (first.whole, second.whole) == (long[0], ""), "or nobody could tell them apart"
     assert first.label != second.label
-
-
-def test_enum_names_are_labels() -> None:
-    schema = {"type": "string", "enum": ["a", "b"], "enumNames": ["Apples", "Pears"]}
-    assert [
-        each.label for each in field(decoded("elicitation/input", {"schema": schema})).choices
-    ] == ["Apples", "Pears"]
-    short = {**schema, "enumNames": ["Apples"]}
-    assert [
-        each.label for each in field(decoded("elicitation/input", {"schema": short})).choices
-    ] == ["a", "b"]
 
 
 def test_select_with_multiple_choices() -> None:
@@ -688,16 +677,6 @@ BY_PERSON = {
 
 DATA: dict[str, tuple[Question, Mapping[str, Json], Json]] = {
     "input": (decoded("elicitation/input"), {"value": "Ann"}, {"value": "Ann"}),
-    "input of several fields": (
-        decoded("elicitation/input", {"schema": {"properties": {"a": {}, "b": {}}}}),
-        {"a": "1"},
-        {"value": {"a": "1"}},
-    ),
-    "preference": (
-        decoded("elicitation/preference", {"default": "x"}),
-        {"value": "y"},
-        {"value": "y"},
-    ),
     "confirm": (
         decoded("elicitation/confirm", {"message": "?"}),
         {"confirmed": False},
@@ -815,13 +794,6 @@ def test_other_questions_without_an_answer_have_no_default() -> None:
         ("elicitation/preference", {"schema": {"type": "string"}}),
     ):
         assert not encode_answer(decoded(method, params), declined)["success"]
-
-
-def test_preference_default_may_be_null() -> None:
-    question = replace(decoded("elicitation/preference"), default=None)
-    assert encode_answer(question, Answer(Outcome.DECLINED, AnsweredBy.PERSON))["data"] == {
-        "value": None
-    }
 
 
 def test_withdrawn_question_answer() -> None:

@@ -160,13 +160,6 @@ def test_tool_call_is_an_operation() -> None:
     assert last.value == 1.0
 
 
-def test_tool_call_reported_only_when_completed() -> None:
-    started, ended, _ = play(call(update="tool_call_update", status="completed"))
-    assert (started.kind, ended.kind) == (NoticeKind.STARTED, NoticeKind.COMPLETED)
-    assert started.data["capability"] == "a tool call"
-    assert not ended.failed
-
-
 def test_oldest_tool_calls_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "MAX_CALLS", 1)
     turn = agent.TurnDecoder("c")

@@ -238,12 +238,6 @@ def test_encode_field(
     assert made == ({"it": expected} if "type" in expected else expected)
 
 
-def test_plain_field_of_2025_06_18_describes_the_default() -> None:
-    assert properties({"type": "integer", "default": 5}, OLD, plain=True) == {
-        "it": {"type": "string", "description": "(a whole number) (default: 5)"}
-    }
-
-
 # --- the whole form ---
 
 
@@ -327,14 +321,6 @@ def test_form_texts_are_sanitized() -> None:
         next(iter(requested_schema(named, OLD)["properties"].values()))["description"]
         == "tags: choose any."
     )
-
-
-def test_long_schema_is_cut() -> None:
-    description = properties({"type": "object", "properties": {}, "$comment": "x" * 3_000}, NEW)[
-        "it"
-    ]["description"]
-    assert description.endswith(" more characters not shown])")
-    assert len(description) < 1_600
 
 
 def test_default_that_is_no_option_is_ignored() -> None:

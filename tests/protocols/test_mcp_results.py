@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.json_strategies import few
 
 from abp_bridge.core.capability import CallResult, Capability, Failure, SavedFile
 from abp_bridge.core.ledger import Notice, NoticeKind, Progress
@@ -38,23 +35,6 @@ def test_tool_name(capability: str, taken: Sequence[str], name: str) -> None:
     assert tool_name(capability, taken) == name
 
 
-@few
-@given(st.lists(st.text(max_size=80), max_size=20))
-def test_tool_names_are_unique_and_portable(
-    capabilities: list[str],
-) -> None:
-    names: list[str] = []
-    for capability in capabilities:
-        names.append(tool_name(capability, names))
-    assert len(set(names)) == len(names)
-    assert all(
-        0 < len(name) <= 64
-        and name.isascii()
-        and name.replace("_", "a").replace("-", "a").isalnum()
-        for name in names
-    )
-
-
 TOOLS: dict[str, tuple[Capability, str, Json]] = {
     "in full": (
         Capability(
@@ -64,11 +44,6 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
         ),
         "Does it. (Capability a.b of the app https://app.example.)",
         {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
-    ),
-    "without words": (
-        Capability("a.b"),
-        "The capability a.b. (Capability a.b of the app https://app.example.)",
-        {"type": "object", "properties": {}},
     ),
     "with warnings": (
         Capability(

@@ -238,13 +238,6 @@ def test_single_consent_is_required(properties: Json, kind: Kind, message: str) 
     assert validate_answer(question, {})[1]
 
 
-def test_single_nullable_consent_is_required() -> None:
-    schema: Json = {"properties": {"ok": {"type": ["boolean", "null"]}}, "required": ["ok"]}
-    question = decode_question({"message": "?", "requestedSchema": schema}, id="q", origin="s")
-    assert question.kind is Kind.CONFIRM
-    assert validate_answer(question, {})[1]
-
-
 def test_message_beyond_the_limit_makes_no_secret() -> None:
     """What is cut off of a message is no part of the question."""
     shown = ask({"it": {"type": "string"}}, "Your password?" + "." * 4_000)
@@ -328,12 +321,6 @@ def test_no_of_a_consent_is_a_decline(properties: Json, said: bool, gets: Json) 
     if gets is not None:
         expected = {"action": "accept", "content": {name: gets}}
     assert encode_answer(question, answer) == {**expected, "_meta": meta}
-
-
-def test_consent_beside_another_field_is_content() -> None:
-    question = ask({"a": PAIR, "b": {"type": "string"}})
-    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"a": "Deny"})
-    assert encode_answer(question, answer)["content"] == {"a": "Deny"}
 
 
 @pytest.mark.parametrize(("said", "action"), [(True, "accept"), (False, "decline")])

@@ -110,11 +110,6 @@ def test_request_survives_translation(method: str) -> None:
     assert translation.strip_envelope(new) == (old or {})
 
 
-def test_stateful_request_has_no_retry_members() -> None:
-    new: Json = {"name": "t", "requestState": "s", "inputResponses": {"q": {"action": "cancel"}}}
-    assert translation.strip_envelope(new) == {"name": "t"}
-
-
 def test_initialize_params_of_a_stateless_client() -> None:
     params = translation.initialize_params(CLIENT)
     methods.validate_client_request("initialize", LEGACY, params)

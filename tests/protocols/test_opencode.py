@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from support.json_strategies import few
 from support.question_strategies import Asked, asked_fields
 
@@ -19,7 +18,6 @@ from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.opencode import (
-    HEADER_LIMIT,
     decode_answers,
     encode_answers,
     encode_request,
@@ -67,13 +65,6 @@ def test_question_names_the_app() -> None:
     assert info["question"] == "https://app.example asks: Your name?"
     assert info["header"] == "https://app.example"
     assert (info["options"], info["custom"], info["multiple"]) == ([], True, False)
-
-
-@few
-@given(st.text(min_size=1))
-def test_header_is_bounded(title: str) -> None:
-    (info,) = infos(ask("input", prompt="x", schema={"type": "string", "title": title}))
-    assert len(info["header"]) <= HEADER_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -136,20 +127,6 @@ def test_question_describes_a_valid_answer(schema: Json, words: str) -> None:
         infos(ask("input", prompt="x", schema={**schema, "default": None})),
     )
     assert words in shown[0]
-
-
-def test_single_field_has_its_title_as_header() -> None:
-    (info,) = infos(
-        ask(
-            "input",
-            prompt="Name?",
-            schema={"type": "string", "title": "Name", "description": "As on your passport"},
-        )
-    )
-    assert (info["header"], info["question"]) == (
-        "Name",
-        "https://app.example asks: Name?\n\nAs on your passport",
-    )
 
 
 # --- what comes back ------------------------------------------------------------------------------

@@ -1,14 +1,11 @@
-"""Everything made for MCP, held against what MCP allows: `mcp_types` by version, and a stricter
-reading of each version's form schema.
+"""Messages for MCP, checked against `mcp_types` and a strict form schema of each revision.
 
-`mcp_types` has one shape for all versions up to 2025-11-25 and lets unknown members pass; the
-strict schemas here do neither.
+`mcp_types` has one shape for all revisions up to 2025-11-25 and accepts unknown members.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import example, given
@@ -18,15 +15,13 @@ from mcp_types import methods
 from protocols.test_round_trip import questioned
 from pydantic_core import from_json
 from support.json_strategies import broken_schemas, few, json_values
-from support.question_strategies import Asked, asked_fields, requests
+from support.question_strategies import Asked, asked_fields
 
 from abp_bridge.core.capability import CallResult, Failure, SavedFile
 from abp_bridge.core.ledger import Notice, NoticeKind, Progress
-from abp_bridge.core.question import Kind, Question
-from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.protocol import dump
 from abp_bridge.protocols.abp import decode_capabilities, decode_question
-from abp_bridge.protocols.mcp.elicitation import encode_form, encode_sampling, encode_url
+from abp_bridge.protocols.mcp.elicitation import encode_form, encode_url
 from abp_bridge.protocols.mcp.results import (
     encode_log,
     encode_progress,
@@ -118,13 +113,7 @@ STRICT = {
 }
 
 
-def _is_a_form(question: Question) -> None:
-    for version in VERSIONS:
-        for plain in (False, True):
-            _holds(encode_form(question, version, plain=plain), version, plain)
-
-
-def _holds(form: Mapping[str, Json], version: str, plain: bool) -> None:
+def check_form(form: Mapping[str, Json], version: str, *, plain: bool) -> None:
     methods.parse_server_request("elicitation/create", version, form)
     schema = form["requestedSchema"]
     STRICT[version].validate(schema)
@@ -147,30 +136,10 @@ def as_read(value: Json) -> Json:
 @few
 @given(asked_fields)
 def test_form_fits_mcp(fields: list[tuple[str, Asked, bool]]) -> None:
-    _is_a_form(questioned(fields))
-
-
-@few
-@given(requests, broken_schemas)
-def test_form_of_any_schema_fits_mcp(
-    request: Mapping[str, Json], schema: Mapping[str, Json]
-) -> None:
-    try:
-        question = decode_question(request, id="q", origin="https://app.example")
-    except RemoteProtocolError:
-        question = decode_question(
-            {"method": "elicitation/input", "params": {"schema": schema}},
-            id="q",
-            origin="https://app.example",
-        )
-    if question.kind is not Kind.RESOURCE:  # no form carries a file
-        _is_a_form(question)
+    question = questioned(fields)
     for version in VERSIONS:
-        methods.parse_server_request(
-            "sampling/createMessage",
-            version,
-            encode_sampling(replace(question, request={"context": schema})),
-        )
+        for plain in (False, True):
+            check_form(encode_form(question, version, plain=plain), version, plain=plain)
 
 
 def test_strict_schema_of_2025_06_18_refuses_later_keywords() -> None:

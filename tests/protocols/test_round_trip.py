@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from support.json_strategies import few, json_values
 from support.question_strategies import Asked, asked_fields
 
-from abp_bridge.core.answer import answer_errors, validate_answer
+from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.json_value import json_equal
 from abp_bridge.core.outcome import Action
 from abp_bridge.core.question import Field, FieldType, Question
@@ -164,31 +164,3 @@ def test_empty_accept_answers_only_optional_fields(fields: Fields) -> None:
         for name, _, required in fields
         if required and name not in nullable
     ]
-
-
-@few
-@given(asked_fields, st.booleans())
-def test_answer_in_app_values_is_unchanged(fields: Fields, by_label: bool) -> None:
-    """Menus and forms asked field by field give values: reading them again, or an option's label,
-    must not make another answer of them.
-    """
-    question = questioned(fields)
-    meant = {name: asked.meant for name, asked, _ in fields}
-    assert answer_errors(question, meant) == []
-    labelled = {
-        each.name: _labels(each, meant[each.name]) if by_label else meant[each.name]
-        for each in question.fields
-        if each.choices
-    }
-    answer, _ = validate_answer(question, {**meant, **labelled})
-    assert all(json_equal(answer[name], meant[name]) for name in labelled)
-
-
-def _labels(field: Field, value: Json) -> Json:
-    if field.type is FieldType.CHOICES:
-        return [
-            choice.label
-            for choice in field.choices
-            if any(json_equal(choice.value, each) for each in value)
-        ]
-    return next(choice.label for choice in field.choices if json_equal(choice.value, value))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import given, note
+from protocols.test_referee import check_form
 from support.json_strategies import (
     SCHEMA_VALUES,
     SCHEMA_WORDS,
@@ -183,7 +184,9 @@ def _all_the_way(question: Question, sent: Json) -> None:
     for version in ("2025-06-18", "2025-11-25"):
         for plain in (False, True):
             if question.kind not in (Kind.RESOURCE, Kind.SAMPLING):  # no form carries those
-                json.dumps(encode_form(question, version, plain=plain), allow_nan=False)
+                made = encode_form(question, version, plain=plain)
+                json.dumps(made, allow_nan=False)
+                check_form(made, version, plain=plain)
     json.dumps(encode_sampling(question), allow_nan=False)
     content: Mapping[str, Json] = {}
     with contextlib.suppress(RemoteProtocolError):

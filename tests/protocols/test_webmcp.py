@@ -127,15 +127,6 @@ def test_required_and_secret_controls_are_asked_of_the_user() -> None:
     assert other.input_schema["required"] == ["x"]
 
 
-def test_form_tool_description_ends_with_a_full_stop() -> None:
-    said = ("Book a table", "Book!", "")
-    tools = [tool(f"t{at}", backendNodeId=at, description=words) for at, words in enumerate(said)]
-    listed = webmcp.describe_tools([(each, each.name, {}) for each in tools])
-    ends = ("Book a table. Its form", "Book! Its form", "Its form")
-    for each, start in zip(listed, ends, strict=True):
-        assert each.description.startswith(start)
-
-
 def test_tool_secrets_are_withheld() -> None:
     inner: Json = {"type": "object", "properties": {"pin": {"writeOnly": True}}}
     schema: Json = {
@@ -170,6 +161,8 @@ FIELDS: dict[str, tuple[list[Json], FieldType, Json, Json]] = {
         *(FieldType.TEXT, "12:30", "12:30"),
     ),
     "whole": ([control("number", value="2", min="1", max="8")], FieldType.INTEGER, 2, 2),
+    "email": ([control("email", value="a@b.c")], FieldType.TEXT, "a@b.c", "a@b.c"),
+    "no finite number": ([control("number", value="1e999")], FieldType.INTEGER, MISSING, None),
     "no number": ([control("number", value="", min="x")], FieldType.INTEGER, MISSING, None),
     "box": (
         [control("checkbox", checked=True, value="on"), control(name="y")],

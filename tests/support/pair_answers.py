@@ -1,11 +1,11 @@
-"""What a person answers to each question of the table of pairs."""
+"""The user's answer to each question of the table of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from support.pairs import ABP, ACP, MCP, PRESUMED, WEBMCP
+from support.pairs import ABP, ACP, MCP, PRESUMED
 
 Json = Any
 
@@ -37,13 +37,6 @@ MEANT: Mapping[tuple[str, str], Json] = {
     (ABP, "elicitation/resource"): {"file": FILE},
     (ABP, "sampling/create"): {"result": "That one."},
     **{(who, what): meant for who in (MCP, PRESUMED) for what, meant in _FORMS.items()},
-    **{
-        (WEBMCP, what): _FORMS[what]
-        for what in ("a text", "a number", "a lone choice", "several fields", "a secret")
-    },
-    (WEBMCP, "a text that the model filled in"): ALL,
-    (WEBMCP, "a lone yes or no"): {"ok": True},
-    (WEBMCP, "nothing that can be changed"): {"send": True},
     (MCP, "an address (url)"): {"confirmed": True},
     (MCP, "sampling/createMessage"): {"result": "That one."},
     (ACP, "a permission of four options"): {"answer": "allow_always"},
