@@ -81,7 +81,8 @@ def test_default_survives_as_an_mcp_form(question: Question) -> None:
     read = decode_form(encode_form(question, "2025-11-25"), id="q", origin="bridge")
     for field, same in zip(question.fields, read.fields, strict=True):
         if field.type is FieldType.CHOICE:
-            keys = [each.key for each in field.choices if json_equal(each.value, field.default)]
+            default: Json = field.default
+            keys = [each.key for each in field.choices if json_equal(each.value, default)]
             assert same.default == (keys[0] if keys else MISSING)
 
 
