@@ -1,4 +1,4 @@
-"""What a test of a real server has: the database behind it, and who sits at the browser."""
+"""Fixtures of real servers: the user at a browser, a database, and a model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pytest
 from real_hosts.model import Model
 
 from .servers import MongoDB, Person, run_mongodb
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("process")
 
 
 @pytest.fixture

@@ -65,77 +65,74 @@ def python_server(name: str) -> list[str]:
     return [str(installed(name)), str(HERE / f"{name}_server.py")]
 
 
-# --- MongoDB --------------------------------------------------------------------------------------
+# --- what a user presses, and what a policy answers -----------------------------------------------
 
 
-def test_without_the_bridge_mongodbs_server_drops_a_database_unasked(mongodb: MongoDB) -> None:
+def test_mongodb_drops_without_a_question_where_nobody_is_asked(mongodb: MongoDB) -> None:
     with Host(mongodb.command, can=CANNOT, env={}, bridge=False) as host:
         host.greet()
         assert "Successfully dropped" in host.text(host.begin_call("drop-database", **DROP))
     assert mongodb.commands().count("dropDatabase") == 1
 
 
-# what is pressed on the page -> what becomes of the database
-PRESSED: dict[str, tuple[dict[str, str], int]] = {
-    "yes": ({"action": "yes"}, 1),
-    "no": ({"action": "no"}, 0),
-    "decline": ({"action": "decline"}, 0),
-    "cancel": ({"action": "cancel"}, 0),
-}
-
-
-@pytest.mark.parametrize("pressed", PRESSED)
-def test_mongodbs_question_is_on_the_page(mongodb: MongoDB, person: Person, pressed: str) -> None:
-    fields, dropped = PRESSED[pressed]
+@pytest.mark.parametrize("pressed", ["yes", "no", "decline", "cancel"])
+def test_question_of_mongodb_is_on_the_page(mongodb: MongoDB, person: Person, pressed: str) -> None:
     with Host(mongodb.command, can=CANNOT, env=person.environment) as host:
         host.greet()
         call = host.begin_call("drop-database", **DROP)
         page = person.look()
-        assert "mongodb-mcp-server" in page
-        assert "You are about to drop the **shop** database" in page
-        assert "Yes, I confirm" in page
-        person.press(**fields)
-        assert (REFUSED in host.text(call)) is not bool(dropped)
-    assert mongodb.commands().count("dropDatabase") == dropped
+        for words in ("mongodb-mcp-server", "drop the **shop** database", "Yes, I confirm"):
+            assert words in page
+        person.press(action=pressed)
+        assert (REFUSED in host.text(call)) is (pressed != "yes")
+    assert mongodb.commands().count("dropDatabase") == (pressed == "yes")
 
 
-# what a host answers at once, by itself
-INSTANT: dict[str, Json] = {
-    "yes": {"action": "accept", "content": {"confirmation": "Yes, do it"}},
-    "nothing": {"action": "accept", "content": {}},
-    "no": {"action": "decline"},
-    "cancel": {"action": "cancel"},
+AZURE = {"vault": "v", "secret": "s", "subscription": "00000000-0000-0000-0000-000000000000"}
+AZURE_CALL = {"intent": "look", "command": "keyvault_secret_get", "parameters": AZURE}
+# server and tool -> words of the question, and what the server says after each form that is sent
+SERVERS: dict[tuple[str, str], tuple[str, dict[str, Mapping[str, str]]]] = {
+    ("fastmcp", "name"): (
+        "",
+        {
+            "accept Ada": {"action": "send", "field-0": "Ada"},
+            "decline None": {"action": "decline"},
+        },
+    ),
+    ("fastmcp", "pick"): (
+        "",
+        {
+            "accept right": {"action": "send", "field-0": "1"},
+            "cancel None": {"action": "cancel"},
+        },
+    ),
+    ("okta", "deactivate_user"): (
+        "Deactivate ada@example.com?",
+        {"DEACTIVATED": {"action": "yes"}, "not done": {"action": "no"}},
+    ),
+    ("azure", "keyvault"): ("reject", {"cancelled": {"action": "no"}}),
 }
 
 
-@pytest.mark.parametrize("answer", INSTANT)
-def test_what_a_policy_answers_at_once_drops_nothing(mongodb: MongoDB, answer: str) -> None:
-    with Host(mongodb.command, "--page", "off", can=FORMS, env={}) as host:
+@pytest.mark.parametrize(
+    ("server", "tool", "said"),
+    [(*key, said) for key, (_, rows) in SERVERS.items() for said in rows],
+)
+def test_question_of_a_server_is_on_the_page(
+    person: Person, server: str, tool: str, said: str
+) -> None:
+    words, rows = SERVERS[server, tool]
+    azure = server == "azure"
+    command = [str(installed("azure")), "server", "start"] if azure else python_server(server)
+    with Host(command, can=CANNOT, env=person.environment) as host:
         host.greet()
-        call = host.begin_call("drop-database", **DROP)
-        assert REFUSED in host.text_answering(call, {"result": INSTANT[answer]})
-    assert "dropDatabase" not in mongodb.commands()
+        call = host.begin_call(tool, **(AZURE_CALL if azure else {}))
+        assert words.lower() in person.look().lower()
+        person.press(**rows[said])
+        assert said.lower() in host.text(call).lower()
 
 
-def test_without_a_person_nothing_is_dropped_and_the_result_says_why(mongodb: MongoDB) -> None:
-    with Host(mongodb.command, "--page", "off", "--without-person", can=CANNOT, env={}) as host:
-        host.greet()
-        words = host.text(host.begin_call("drop-database", **DROP))
-    assert REFUSED in words
-    assert "abp-bridge" in words
-    assert "dropDatabase" not in mongodb.commands()
-
-
-def test_with_no_way_to_a_person_the_server_is_not_offered(mongodb: MongoDB) -> None:
-    with Host(mongodb.command, "--page", "off", can=CANNOT, env={}) as host:
-        refused = host.initialize()
-    assert "--without-person" in refused["error"]["message"]
-
-
-# --- others ---------------------------------------------------------------------------------------
-
-
-def test_everythings_tools_are_all_there_and_its_form_is_asked(person: Person) -> None:
+def test_form_of_everything_is_on_the_page(person: Person) -> None:
     server = [str(installed("everything")), "stdio"]
     with Host(server, can=CANNOT, env=person.environment) as host:
         host.greet()
@@ -149,79 +146,49 @@ def test_everythings_tools_are_all_there_and_its_form_is_asked(person: Person) -
         assert "declined" in host.text(call)
 
 
-FASTMCP: dict[str, tuple[str, Mapping[str, str], str]] = {
-    "a text": ("name", {"action": "send", "field-0": "Ada"}, "accept Ada"),
-    "a choice": ("pick", {"action": "send", "field-0": "1"}, "accept right"),
-    "a no": ("name", {"action": "decline"}, "decline None"),
-    "no answer": ("pick", {"action": "cancel"}, "cancel None"),
-}
-
-
-@pytest.mark.parametrize("case", FASTMCP)
-def test_what_fastmcp_asks_is_answered_on_the_page(person: Person, case: str) -> None:
-    tool, fields, said = FASTMCP[case]
-    with Host(python_server("fastmcp"), can=CANNOT, env=person.environment) as host:
-        host.greet()
-        call = host.begin_call(tool)
-        person.look()
-        person.press(**fields)
-        assert host.text(call) == said
-
-
-OKTA: dict[str, tuple[Mapping[str, str], str]] = {
-    "yes": ({"action": "yes"}, "DEACTIVATED"),
-    "no": ({"action": "no"}, "not done"),
-    "decline": ({"action": "decline"}, "not done"),
-    "cancel": ({"action": "cancel"}, "not done"),
-}
-
-
-@pytest.mark.parametrize("pressed", OKTA)
-def test_oktas_helper_deactivates_nobody_without_a_yes(person: Person, pressed: str) -> None:
-    fields, said = OKTA[pressed]
-    with Host(python_server("okta"), can=CANNOT, env=person.environment) as host:
-        host.greet()
-        call = host.begin_call("deactivate_user")
-        assert "Deactivate ada@example.com?" in person.look()
-        person.press(**fields)
-        assert host.text(call) == said
-
-
-OKTA_AT_ONCE: dict[str, Json] = {
-    "an error": {"error": {"code": -32603, "message": "no"}},
-    "not there": {"error": {"code": -32601, "message": "Method not found"}},
+# what a host answers at once, by itself
+INSTANT: dict[str, Json] = {
+    "yes": {"result": {"action": "accept", "content": {"confirmation": "Yes, do it"}}},
+    "another yes": {"result": {"action": "accept", "content": {"confirm": True}}},
     "nothing": {"result": {"action": "accept", "content": {}}},
-    "yes": {"result": {"action": "accept", "content": {"confirm": True}}},
     "decline": {"result": {"action": "decline"}},
+    "an error": {"error": {"code": -32601, "message": "Method not found"}},
 }
 
 
-@pytest.mark.parametrize("answer", OKTA_AT_ONCE)
-def test_oktas_helper_hears_no_error_and_no_policys_yes(answer: str) -> None:
+@pytest.mark.parametrize("answer", INSTANT)
+def test_instant_answer_of_a_host_drops_nothing(mongodb: MongoDB, answer: str) -> None:
+    with Host(mongodb.command, "--page", "off", can=FORMS, env={}) as host:
+        host.greet()
+        call = host.begin_call("drop-database", **DROP)
+        assert REFUSED in host.text_answering(call, INSTANT[answer])
+    assert "dropDatabase" not in mongodb.commands()
+
+
+@pytest.mark.parametrize("answer", INSTANT)
+def test_instant_answer_of_a_host_deactivates_nobody(answer: str) -> None:
     with Host(python_server("okta"), "--page", "off", can=FORMS, env={}) as host:
         host.greet()
         call = host.begin_call("deactivate_user")
-        assert host.text_answering(call, OKTA_AT_ONCE[answer]).startswith("not done")
+        assert host.text_answering(call, INSTANT[answer]).startswith("not done")
 
 
-AZURE = {"vault": "v", "secret": "s", "subscription": "00000000-0000-0000-0000-000000000000"}
-
-
-@pytest.mark.parametrize("pressed", ["reject", "decline", "cancel"])
-def test_azure_does_not_go_on_with_what_was_rejected(person: Person, pressed: str) -> None:
-    fields = {"action": "no" if pressed == "reject" else pressed}
-    server = [str(installed("azure")), "server", "start"]
-    with Host(server, can=CANNOT, env=person.environment) as host:
+def test_without_person_nothing_is_dropped_and_the_result_says_why(mongodb: MongoDB) -> None:
+    with Host(mongodb.command, "--page", "off", can=CANNOT, env={}) as host:
+        assert "--without-person" in host.initialize()["error"]["message"]
+    with Host(mongodb.command, "--page", "off", "--without-person", can=CANNOT, env={}) as host:
         host.greet()
-        arguments = {"command": "keyvault_secret_get", "parameters": AZURE}
-        call = host.begin_call("keyvault", intent="look", **arguments)
-        assert "reject" in person.look().lower()
-        person.press(**fields)
-        assert "cancelled" in host.text(call).lower()
+        words = host.text(host.begin_call("drop-database", **DROP))
+    assert REFUSED in words
+    assert "abp-bridge" in words
+    assert "dropDatabase" not in mongodb.commands()
+
+
+# --- everything, as an app ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["", "socket", "page"])
-def test_everything_as_an_app_asks_its_host_and_tells_how_far_it_is(way: str) -> None:
+def test_everything_as_an_app(way: str) -> None:
     with ExitStack() as stack:
         app = f"mcp:{installed('everything')} stdio"
         if way:
@@ -241,7 +208,7 @@ MODELS = ("cli", "acp", "anthropic", "address")
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_everything_samples_from_a_model_of_the_persons(
+def test_everything_samples_from_a_model(
     person: Person, kind: str, model: Model, tmp_path: Path
 ) -> None:
     said: Json = {"type": "result", "result": "Good journey to you.", "stop_reason": "end_turn"}

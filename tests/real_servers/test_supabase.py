@@ -65,9 +65,7 @@ def supabase() -> Iterator[Supabase]:
         ({"action": "cancel"}, 0),
     ],
 )
-def test_sql_that_drops_runs_on_a_yes_only(
-    supabase: Supabase, era: str, answer: Json, ran: int
-) -> None:
+def test_drop_runs_on_a_yes_only(supabase: Supabase, era: str, answer: Json, ran: int) -> None:
     supabase.ran.clear()
     command = [*MCP, "--url", supabase.url, "--page", "off"]
     with Host(command, env={**DESKTOP, "ABP_MCP_TOKEN": TOKEN}) as host:

@@ -72,7 +72,7 @@ ENDING = 2.0  # virtual seconds in which the bridge ends after its host: then ho
 MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
 TOGETHER = 50  # seeds of one test
 SEEDS = range(0, 100, TOGETHER)
-FAILED = {  # seeds that failed once -> what that was
+FAILED = {  # seeds that failed once -> what was wrong
     439: "a question of a modern server that was open as its host left was called a bug",
     17612: "three rounds that ended by the host's clock were taken for a policy's",
     22746: "the same, with questions that were answered later than the others of their round",
@@ -90,7 +90,7 @@ def test_sessions_keep_their_promises(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", FAILED)
-def test_a_seed_that_failed_once_fails_no_more(seed: int) -> None:
+def test_seed_that_failed_once_passes(seed: int) -> None:
     assert run(seed).problems == [], FAILED[seed]
 
 

@@ -123,36 +123,29 @@ NOTIFICATION_MATRIX: dict[str, Mapping[Trigger, Cell]] = {
             Trigger.TOGETHER: _native("both in one round, each has its own answer"),
         }
     ),
-    ACP: {
+    ACP: _LEGACY
+    | {
         Trigger.PROGRESS: _native("updates of the running tool call"),
         Trigger.CAPABILITIES: _native("available_commands_update"),
         Trigger.STATE: _native("a notice where the client takes them, and in the result"),
         Trigger.OPERATION: _native("a tool call of its own"),
         Trigger.ERROR: _native("a notice where the client takes them, and in the result"),
-        Trigger.DECLINED: _USER_CANCELLED,
-        Trigger.CANCELLED: _USER_CANCELLED,
         Trigger.TIMEOUT: _native("the card is taken down by $/cancel_request"),
-        Trigger.PREFERENCE: _DEFAULT,
         Trigger.HOST_CANCELS: _native(
             "session/cancel: the card is taken down, the app hears capabilities/cancel"
         ),
         Trigger.APP_ENDS: _native("the card is taken down, the call fails"),
-        Trigger.TOGETHER: _BOTH,
-        Trigger.CONFIRMED: _ALLOWED,
     },
-    ABP: {
+    ABP: _LEGACY
+    | {
         Trigger.PROGRESS: _native("notifications/progress of the agent's own callId"),
         Trigger.CAPABILITIES: _native("notifications/capabilities/list_changed"),
         Trigger.STATE: _native("notifications/state/changed"),
         Trigger.OPERATION: _native("notifications/operation/started, completed"),
         Trigger.ERROR: _native("notifications/error"),
-        Trigger.DECLINED: _USER_CANCELLED,
-        Trigger.CANCELLED: _USER_CANCELLED,
         Trigger.TIMEOUT: _WITHDRAWN,
-        Trigger.PREFERENCE: _DEFAULT,
         Trigger.HOST_CANCELS: _native("capabilities/cancel: the question is taken down"),
         Trigger.APP_ENDS: _native("the question is taken down, and its call fails"),
-        Trigger.TOGETHER: _BOTH,
         Trigger.CONFIRMED: _native(
             "asked before the app hears of it; without a yes the call fails"
         ),

@@ -79,33 +79,21 @@ _FORMS: Mapping[str, JsonObject] = {
     "a secret": {"password": _TEXT},
 }
 
+_SIZE: JsonObject = {
+    "type": "select-one",
+    "name": "size",
+    "options": [{"value": each, "label": each} for each in _LETTERS],
+}
 PAGE_FORMS: Mapping[str, tuple[JsonObject, ...]] = {
     # what is asked: its controls, as a page is read
     "a text": ({"type": "text", "name": "name"},),
     "a number": ({"type": "number", "name": "count", "step": "any"},),
     "a lone yes or no": ({"type": "checkbox", "name": "ok", "value": "on"},),
-    "a lone choice": (
-        {
-            "type": "select-one",
-            "name": "size",
-            "options": [{"value": each, "label": each} for each in _LETTERS],
-        },
-    ),
-    "several fields": (
-        {"type": "text", "name": "name", "required": True},
-        {
-            "type": "select-one",
-            "name": "size",
-            "options": [{"value": each, "label": each} for each in _LETTERS],
-        },
-    ),
+    "a lone choice": (_SIZE,),
+    "several fields": ({"type": "text", "name": "name", "required": True}, _SIZE),
     "a text that the model filled in": (
         {"type": "text", "name": "name", "required": True, "value": "Ada"},
-        {
-            "type": "select-one",
-            "name": "size",
-            "options": [{"value": each, "label": each} for each in _LETTERS],
-        },
+        _SIZE,
     ),
     "a secret": ({"type": "password", "name": "password"},),
     "nothing that can be changed": ({"type": "hidden", "name": "x", "value": "1", "fixed": True},),
