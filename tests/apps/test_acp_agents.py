@@ -256,6 +256,7 @@ class Editor:
             self.said += update.content.text
 
 
+@pytest.mark.process
 async def test_an_agent_behind_an_editor_of_the_official_sdk(heard: Heard) -> None:
     editor: Any = Editor("Yes, for all")
     program, *words = [*SERVE, "--app", target("sdk", heard.log)]
@@ -299,6 +300,7 @@ async def test_an_address_is_opened_by_the_person(heard: Heard) -> None:
     assert json.loads(said(answer))["action"] == "accept"
 
 
+@pytest.mark.network
 async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> None:
     part = {"type": "string", "title": "Password"}
     schema = {"type": "object", "properties": {"password": part}, "required": ["password"]}
@@ -314,6 +316,7 @@ async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> No
     assert PASSWORD not in trace.read_text()
 
 
+@pytest.mark.process
 async def test_a_recording_of_an_agent_is_replayed_with_a_stand_in(
     heard: Heard, tmp_path: Path
 ) -> None:
@@ -544,20 +547,22 @@ async def test_what_is_asked_after_the_cancel_is_cancelled(tmp_path: Path) -> No
     assert answer["result"]["outcome"] == CANCELLED["outcome"]
 
 
-async def test_an_agent_that_dies_says_how(heard: Heard) -> None:
-    async with hosted("--app", target("sdk", heard.log)) as host:
-        result = await host.call("agent.prompt", prompt=steps({"say": "x"}, {"die": 7}))
+async def test_an_agent_that_dies_says_how(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        result = await host.call("agent.prompt", prompt="die")
         assert text(result).startswith("DISCONNECTED")
         assert "the disk is on fire" in text(result)
         again = await host.call("agent.prompt", prompt="hello")
-        assert said(again) == "You said: hello"  # started again
+        assert said(again) == "hello done"  # started again
 
 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
         ("acp:no-such-program", "cannot be started"),
-        ("acp:true", "ended before it was connected (exit code 0)"),
+        pytest.param(
+            "acp:true", "ended before it was connected (exit code 0)", marks=pytest.mark.process
+        ),
         (target("unruly", "/dev/null", "new"), "it speaks version 2 of ACP, and this bridge 1"),
         (target("unruly", "/dev/null", "nameless"), "session/new without a sessionId"),
         (

@@ -57,6 +57,7 @@ def linking(running: Web, body: str) -> str:
 # --- the page -------------------------------------------------------------------------------------
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     "html",
     [
@@ -84,6 +85,7 @@ async def test_the_first_manifest_link_of_the_head_is_followed(running: Web, htm
     assert [each.name for each in (await found(head(running, html))).capabilities] == ["run"]
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     "charset", ["utf-8", "hex", "zlib", "rot13", "idna", "undefined", "punycode", "no-such", "\xfc"]
 )
@@ -93,6 +95,7 @@ async def test_a_page_in_whatever_encoding_is_read(running: Web, charset: str) -
     assert (await found(f"{page}&type={kind}")).capabilities
 
 
+@pytest.mark.network
 async def test_a_page_that_is_no_text_in_its_encoding_is_told_of(running: Web) -> None:
     page = head(running, '<link rel="abp-manifest" href="/abp.json">')
     async with hosted("--app", f"{page}&type={quote('text/html; charset=utf-16')}") as host:
@@ -101,6 +104,7 @@ async def test_a_page_that_is_no_text_in_its_encoding_is_told_of(running: Web) -
     assert "bug" not in words
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     "path",
     [
@@ -116,6 +120,7 @@ async def test_an_address_that_cannot_be_read_is_the_pages_fault(running: Web, p
             assert "is no web address: its host or its port cannot be read" in text(result)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     "html",
     [
@@ -133,12 +138,14 @@ async def test_a_head_without_a_manifest_link_is_named_so(running: Web, html: st
     )
 
 
+@pytest.mark.network
 async def test_a_page_without_a_link_is_named_by_its_title(running: Web) -> None:
     said = str(await problem(head(running, "<title>Somebody else's</title>")))
     assert f'the page at {running.here}/head is titled "Somebody else\'s".' in said
     assert '<link rel="abp-manifest" href="abp.json">' in said
 
 
+@pytest.mark.network
 async def test_a_link_beyond_the_first_50000_characters_is_not_looked_for(running: Web) -> None:
     page = head(running, '<link rel="abp-manifest" href="/abp.json">')
     assert (await found(f"{page}&pad=49000")).capabilities
@@ -146,6 +153,7 @@ async def test_a_link_beyond_the_first_50000_characters_is_not_looked_for(runnin
         assert str(await problem(f"{page}&pad={pad}")).startswith("No <link")
 
 
+@pytest.mark.network
 async def test_a_page_that_is_not_there_says_what_its_server_said(running: Web) -> None:
     missing = f"{running.here}/no-such-page"
     assert (
@@ -153,6 +161,7 @@ async def test_a_page_that_is_not_there_says_what_its_server_said(running: Web) 
     )
 
 
+@pytest.mark.network
 async def test_a_server_that_is_not_there_is_named_so() -> None:
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
@@ -161,6 +170,7 @@ async def test_a_server_that_is_not_there_is_named_so() -> None:
     assert "Is its server running?" in said
 
 
+@pytest.mark.network
 async def test_a_server_without_tls_is_said_to_have_none(running: Web) -> None:
     address = f"{running.here}/".replace("http:", "https:")
     assert str(await problem(address)) == (
@@ -176,6 +186,7 @@ async def test_a_host_that_is_not_there_is_named_so() -> None:
     )
 
 
+@pytest.mark.network
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("abp_bridge.apps.browser.fetch.TIME_LIMIT", 0.2)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
@@ -187,6 +198,7 @@ async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.Monke
     assert said.code == "TIMEOUT"
 
 
+@pytest.mark.network
 async def test_a_compressed_answer_that_nobody_asked_for_is_refused(running: Web) -> None:
     assert "compressed" in str(await problem(f"{running.here}/gzip"))
 
@@ -194,11 +206,13 @@ async def test_a_compressed_answer_that_nobody_asked_for_is_refused(running: Web
 # --- redirects ------------------------------------------------------------------------------------
 
 
+@pytest.mark.network
 async def test_redirects_are_followed_to_where_the_page_is(running: Web) -> None:
     there = await found(f"{running.here}/redirect?to=/redirect%3Fto%3D/workshop.html")
     assert there.url == f"{running.here}/workshop.html"
 
 
+@pytest.mark.network
 async def test_redirects_in_a_circle_end(running: Web) -> None:
     before = len(running.requests)
     assert (
@@ -208,6 +222,7 @@ async def test_redirects_in_a_circle_end(running: Web) -> None:
     assert len(running.requests) - before == 6
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     "to",
     [
@@ -225,6 +240,7 @@ async def test_a_redirect_to_a_private_host_that_nobody_named_is_refused(
     assert "--allow" in str(said)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     "to", ["file:///etc/passwd", "ftp://127.0.0.1/", "//user:word@127.0.0.1/", "http://[::1"]
 )
@@ -237,6 +253,7 @@ def test_a_redirect_from_https_to_http_is_refused() -> None:
         fetching._redirect_target("https://app.example/", "http://app.example/")
 
 
+@pytest.mark.network
 async def test_a_manifest_on_a_private_host_that_nobody_named_is_refused(running: Web) -> None:
     said = await problem(
         head(running, f'<link rel="abp-manifest" href="{running.elsewhere}/abp.json">')
@@ -250,6 +267,7 @@ async def test_a_manifest_on_a_private_host_that_nobody_named_is_refused(running
 # --- the manifest ---------------------------------------------------------------------------------
 
 
+@pytest.mark.network
 async def test_a_manifest_is_information_about_capabilities(running: Web) -> None:
     said = await found(
         linking(running, manifest(capabilities=[{"name": "a", "description": "A"}, {"name": "b"}]))
@@ -258,12 +276,14 @@ async def test_a_manifest_is_information_about_capabilities(running: Web) -> Non
     assert said.warnings == ()
 
 
+@pytest.mark.network
 async def test_a_manifest_may_name_many_capabilities(running: Web) -> None:
     named = [{"name": str(number)} for number in range(101)]
     read = await found(linking(running, manifest(capabilities=named)))
     assert len(read.capabilities) == len(named)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -282,6 +302,7 @@ async def test_a_manifest_that_is_none_says_why(running: Web, body: str, said: s
     assert str(await problem(linking(running, body))).startswith(said)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("version", "warned"),
     [("0.1", False), ("1.0", False), (1, False), ("2.0", True), ({"major": 1}, True)],
@@ -292,6 +313,7 @@ async def test_only_an_unknown_version_is_warned_of(
     assert bool((await found(linking(running, manifest(abp=version)))).warnings) is warned
 
 
+@pytest.mark.network
 async def test_a_manifest_that_is_not_there_or_too_large_is_refused(running: Web) -> None:
     missing = head(running, '<link rel="abp-manifest" href="/no.json">')
     assert str(await problem(missing)) == (

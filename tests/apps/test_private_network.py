@@ -75,6 +75,7 @@ async def connect(host: Hosted, target: str) -> str:
     return text(await host.client.call_tool("abp_connect", {"target": target}))
 
 
+@pytest.mark.browser
 async def test_browser_redirect_to_a_private_host_is_refused(private: Web) -> None:
     with lure() as site:
         async with hosted("--allow", "127.0.0.1") as host:
@@ -84,6 +85,7 @@ async def test_browser_redirect_to_a_private_host_is_refused(private: Web) -> No
     assert private.requests == []
 
 
+@pytest.mark.browser
 async def test_documents_of_a_model_named_page_reach_no_private_host(private: Web) -> None:
     with lure() as site:
         async with hosted("--allow", "127.0.0.1") as host:
@@ -98,6 +100,7 @@ async def test_documents_of_a_model_named_page_reach_no_private_host(private: We
     assert f"{private.elsewhere}/frame was not opened: localhost is on a private" in told
 
 
+@pytest.mark.browser
 async def test_page_that_the_user_named_loads_what_it_likes(private: Web) -> None:
     with lure() as site:
         async with hosted("--app", f"{site}/") as host:
@@ -105,6 +108,7 @@ async def test_page_that_the_user_named_loads_what_it_likes(private: Web) -> Non
     assert private.requests == ["/frame"]
 
 
+@pytest.mark.browser
 async def test_allowed_host_is_opened_without_a_question(private: Web) -> None:
     with lure() as site:
         async with hosted("--allow", "127.0.0.1", "--allow", "localhost") as host:
@@ -113,6 +117,7 @@ async def test_allowed_host_is_opened_without_a_question(private: Web) -> None:
     assert private.requests == ["/image"]
 
 
+@pytest.mark.browser
 async def test_private_address_is_opened_only_after_the_users_yes(private: Web) -> None:
     asked: list[str] = []
 
@@ -140,6 +145,7 @@ async def test_private_address_is_opened_only_after_the_users_yes(private: Web) 
     assert len(asked) == 2
 
 
+@pytest.mark.network
 async def test_policys_yes_opens_no_address(private: Web) -> None:
     listener = Listener()
     listener.says = lambda _: replace(accepted(confirmed=True), answered_by=AnsweredBy.HOST_POLICY)
@@ -151,6 +157,7 @@ async def test_policys_yes_opens_no_address(private: Web) -> None:
     assert private.requests == []
 
 
+@pytest.mark.network
 async def test_name_that_turns_private_after_the_question_is_refused(
     private: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
         yield Member(site, profile, sign_in(site, profile, folder))
 
 
+@pytest.mark.browser
 def test_a_browser_that_is_killed_is_not_said_to_have_kept_anything(
     site: Members, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ echo > {folder}/ended
 """
 
 
+@pytest.mark.browser
 def test_a_browser_that_has_begun_to_end_by_itself_is_not_killed(
     site: Members, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_browser_that_has_begun_to_end_by_itself_is_not_killed(
     assert (tmp_path / "ended").exists()
 
 
+@pytest.mark.browser
 def test_an_address_that_is_not_shown_whole_stands_in_no_command(
     site: Members, tmp_path: Path
 ) -> None:
@@ -144,6 +147,7 @@ def test_an_address_that_is_not_shown_whole_stands_in_no_command(
     assert "serve" not in told
 
 
+@pytest.mark.browser
 async def test_who_signed_in_once_is_signed_in_for_the_app(member: Member) -> None:
     site, profile, told = member.site, member.profile, member.told
     assert told["serve"] == [
@@ -166,6 +170,7 @@ async def test_who_signed_in_once_is_signed_in_for_the_app(member: Member) -> No
     assert site.signed_in == 1
 
 
+@pytest.mark.browser
 async def test_a_form_of_a_page_behind_a_login_is_sent_as_who_signed_in(member: Member) -> None:
     site, profile = member.site, member.profile
     desk = ["--app", f"{site.here}/desk"]
@@ -211,6 +216,7 @@ def test_a_folder_that_is_no_profile_of_ours_is_left_alone(what: str, tmp_path: 
     assert [*tmp_path.rglob("*"), folder.stat().st_mode] == before
 
 
+@pytest.mark.process
 def test_without_a_display_login_says_what_to_do(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "abp_bridge", "login", "https://app.example"],
@@ -261,6 +267,7 @@ OURS = """() => [Object.getOwnPropertyNames(window).filter((name) => name.starts
   String(window.print), String(console.error)].join()"""
 
 
+@pytest.mark.browser
 async def test_a_tab_of_a_running_browser_is_used_when_its_person_allows_it(
     site: Members, tmp_path: Path
 ) -> None:
@@ -304,6 +311,7 @@ async def test_a_tab_of_a_running_browser_is_used_when_its_person_allows_it(
         assert left.count("[native code]") == 2
 
 
+@pytest.mark.browser
 async def test_a_running_browser_without_a_tab_of_the_app_gets_one_that_is_closed(
     site: Members, tmp_path: Path
 ) -> None:
@@ -349,6 +357,7 @@ window.abp = {
 """
 
 
+@pytest.mark.browser
 async def test_an_extension_in_a_folder_is_an_app(tmp_path: Path) -> None:
     folder = tmp_path / "my-extension"
     folder.mkdir()

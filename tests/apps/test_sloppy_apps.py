@@ -132,12 +132,14 @@ def check(result: CallToolResult, failed: bool, words: str, kind: str) -> None:
     assert "has a bug" not in said, (kind, said)
 
 
+@pytest.mark.browser
 async def test_what_a_page_returns_or_throws_is_named(site: Web) -> None:
     async with hosted("--app", f"{site.here}/sloppy.html") as host:
         for kind, (failed, words) in CALLS.items():
             check(await host.call("run", kind=kind), failed, words, kind)
 
 
+@pytest.mark.browser
 async def test_what_a_page_asks_that_is_no_request_is_named_to_it(site: Web) -> None:
     async with hosted("--app", f"{site.here}/sloppy.html", answer=refuse("decline")) as host:
         for kind, words in ASKED.items():
@@ -145,6 +147,7 @@ async def test_what_a_page_asks_that_is_no_request_is_named_to_it(site: Web) -> 
             assert words in json.loads(text(given))["error"]["message"], kind
 
 
+@pytest.mark.browser
 async def test_what_a_page_tells_that_is_nothing_is_heard_as_it_is(site: Web) -> None:
     async with hosted("--app", f"{site.here}/sloppy.html") as host:
         for kind in ("undefined", "number", "list", "date", "cyclic", "object", "text"):
@@ -192,6 +195,7 @@ async def opening(browser: Browser, address: str) -> tuple[bool, str]:
         return True, str(problem)
 
 
+@pytest.mark.browser
 async def test_how_a_page_opens_is_named(browser: Browser, site: Web) -> None:
     for kind, (failed, words) in OPENINGS.items():
         said = await opening(browser, f"{site.here}/sloppy.html?initialize={kind}")
@@ -199,6 +203,7 @@ async def test_how_a_page_opens_is_named(browser: Browser, site: Web) -> None:
         assert words in said[1], (kind, said)
 
 
+@pytest.mark.browser
 async def test_a_list_that_is_none_is_named_and_takes_nothing_away(
     browser: Browser, site: Web
 ) -> None:
@@ -230,7 +235,6 @@ PIPED: dict[str, tuple[bytes, bool, str]] = {
         True,
         "more than 500000 values",
     ),
-    "too long": (b'"result":"' + b"x" * (64 * 2**20) + b'"', True, "longer than 67108864 bytes"),
     "an encoding that is none": (
         b'"result":{"success":true,"data":{"mimeType":"text/plain; charset=undefined",'
         b'"content":"aGk=","encoding":"base64"}}',
@@ -284,6 +288,7 @@ HEAVY: dict[str, bytes] = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("heavy", HEAVY.values(), ids=HEAVY)
 async def test_a_host_is_answered_before_what_is_heavy(tmp_path: Path, heavy: bytes) -> None:
     async with called(tmp_path) as (host, app), anyio.create_task_group() as tasks:

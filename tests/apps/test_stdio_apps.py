@@ -16,9 +16,11 @@ from typing import Any
 
 import anyio
 import pytest
-from support.harness import PATIENCE, Hosted, RawHost, accept, hosted, refuse, text
+from support.harness import PATIENCE, Hosted, RawHost, accept, hosted, refuse, run, text
 from support.paths import APPS, ROOT
 from support.puppets import App, puppets, scripted
+
+from abp_bridge.apps import abp
 
 Json = Any
 
@@ -29,6 +31,7 @@ def program(path: Path | str) -> str:
     return f"stdio:{shlex.join([sys.executable, str(path)])}"
 
 
+@pytest.mark.process
 async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
     code = re.search(
         r"```python\n(.*?)```", (ROOT / "docs/abp-on-a-pipe.md").read_text(), re.DOTALL
@@ -40,9 +43,8 @@ async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
         assert text(await host.call("greet")) == "Hello, Ann!"
     async with hosted("--app", program(app), answer=refuse("decline")) as host:
         assert text(await host.call("greet")) == "Hello, whoever you are!"
-    check = [sys.executable, "-m", "abp_bridge", "check", program(app), "--call", "greet"]
-    ended = await anyio.run_process(check, check=False)
-    assert b" 0 failed, 0 to look at, " in ended.stdout
+    ended = run("check", program(app), "--call", "greet")
+    assert " 0 failed, 0 to look at, " in ended.stdout
 
 
 async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:
@@ -101,14 +103,17 @@ async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on(tmp_pat
     assert log["data"]["data"]["message"].startswith("a line of the app's was dropped: Parse error")
 
 
-async def test_a_line_that_is_too_long_is_dropped_aloud(tmp_path: Path) -> None:
+async def test_line_that_is_too_long_is_dropped_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abp, "MAX_LINE", 100_000)
     said: list[str] = []
     async with odd_call(tmp_path, said) as (host, app, call):
-        await app.write(b"x" * (65 * 2**20) + b"\n")
+        await app.write(b"x" * 2**20 + b"\n")
         await app.send(id=call, result={"success": True, "data": "after the long line"})
     assert said == ["after the long line"]
     (log,) = host.wire.sent("notifications/message")
-    assert "longer than 67108864 bytes" in log["data"]["data"]["message"]
+    assert "longer than 100000 bytes" in log["data"]["data"]["message"]
 
 
 async def test_two_apps_side_by_side_are_told_apart() -> None:
@@ -154,7 +159,7 @@ async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
 
 async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
     async with hosted(
-        "--app", "demo", "--app", f"stdio:{sys.executable} -m abp_bridge.apps.demo"
+        "--app", "demo", "--app", f"stdio:{sys.executable} -P -m abp_bridge.apps.demo"
     ) as host:
         await host.client.call_tool("abp_connect", {})
         both = await host.call("demo.echo", value=1)
@@ -222,6 +227,7 @@ def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
 async def test_what_an_apps_shell_started_ends_with_a_bridge_that_is_killed(tmp_path: Path) -> None:
     started = tmp_path / "started"

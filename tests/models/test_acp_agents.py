@@ -72,6 +72,7 @@ async def failure(agent: AcpAgent, words: str, **options: Any) -> AgentError:
     return problem.value
 
 
+@pytest.mark.process
 async def test_a_path_is_of_the_folder_that_it_was_written_in(
     heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ async def test_one_that_keeps_no_sessions_goes_on_with_none(heard: Heard, tmp_pa
 # --- a turn that is given up ----------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_a_turn_that_is_stopped_is_cancelled_first(heard: Heard, tmp_path: Path) -> None:
     agent, processes = acp(tmp_path), []
     session = await agent.start(StartOptions())
@@ -272,6 +274,7 @@ async def test_one_that_cannot_be_begun_with_says_why(
         assert said in (await agent.available()).why_not
 
 
+@pytest.mark.process
 async def test_a_command_that_is_no_agent_is_not_available(tmp_path: Path) -> None:
     folder = str(tmp_path)
     none = await AcpAgent(["no-such-program"], folder).available()

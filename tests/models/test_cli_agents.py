@@ -52,7 +52,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("word", ENDINGS)
+@pytest.mark.parametrize("word", ["leave", pytest.param("refused", marks=pytest.mark.process)])
 async def test_a_turn_without_an_answer_says_why(agent: LocalAgent, word: str) -> None:
     session = await agent.start(StartOptions())
     with pytest.raises(AgentError) as problem:
@@ -61,6 +61,7 @@ async def test_a_turn_without_an_answer_says_why(agent: LocalAgent, word: str) -
     assert (problem.value.code, words in str(problem.value)) == (code, True)
 
 
+@pytest.mark.process
 async def test_a_whole_answer_counts_though_what_it_started_goes_on(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ async def test_a_whole_answer_counts_though_what_it_started_goes_on(
     assert response.usage == Usage(), "nobody said what it took"
 
 
+@pytest.mark.process
 async def test_it_is_available_where_its_program_is(
     agent: LocalAgent, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +95,7 @@ async def test_it_is_available_where_its_program_is(
 # --- abp-bridge agents ----------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_the_list_says_what_is_here_and_why_others_are_not(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +158,8 @@ def test_a_model_is_named_by_its_kind(path: Path) -> None:
         make_agent("claude", str(path))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape", "ascii:strict"])
+@pytest.mark.process
+@pytest.mark.parametrize("encoding", ["utf-8:surrogateescape", "ascii:strict"])
 def test_what_is_no_text_is_sent_to_nobody(path: Path, encoding: str) -> None:
     words = [sys.executable, "-m", "abp_bridge", "agents", "cli:claude", "--ask", "-"]
     ended = subprocess.run(

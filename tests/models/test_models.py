@@ -126,9 +126,9 @@ def address(folder: Path) -> Iterator[str]:
     ("era", "app", "model"),
     [
         ("legacy", "demo", cli),
-        ("modern", "demo:page", cli),
-        ("legacy", "demo:page", acp),
-        ("modern", "demo", address),
+        pytest.param("modern", "demo:page", cli, marks=pytest.mark.browser),
+        ("legacy", "demo", acp),
+        pytest.param("modern", "demo", address, marks=pytest.mark.process),
     ],
 )
 def test_an_app_gets_an_answer(
@@ -199,6 +199,7 @@ def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str)
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_buttons_are_enough_to_approve_and_to_see_the_answer(path: str) -> None:
     """Behind the ACP proxy: where nothing can be typed, the answer passes as it is."""
     shown: list[str] = []
@@ -257,7 +258,11 @@ def test_what_is_asked_of_a_model_and_cannot_be_answered_goes_no_further(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    "model", ["acp:API_KEY=hunter2 goose acp", "acp:sh -c 'echo $1 >&2' --api-key hunter2"]
+    "model",
+    [
+        "acp:API_KEY=hunter2 goose acp",
+        pytest.param("acp:sh -c 'echo $1 >&2' --api-key hunter2", marks=pytest.mark.process),
+    ],
 )
 async def test_a_key_in_a_models_command_reaches_neither_app_nor_host(
     model: str, capfd: pytest.CaptureFixture[str]
@@ -269,6 +274,7 @@ async def test_a_key_in_a_models_command_reaches_neither_app_nor_host(
     assert "hunter2" not in capfd.readouterr().err
 
 
+@pytest.mark.process
 @pytest.mark.anyio
 async def test_a_program_that_is_not_there_is_told_when_a_session_begins(
     capfd: pytest.CaptureFixture[str],

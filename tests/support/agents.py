@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -56,9 +55,13 @@ def install(folder: Path, environment: pytest.MonkeyPatch) -> Path:
 
 def add_cli(programs: Path, name: str, says: Sequence[Json], keeps: str = "/dev/null") -> None:
     """Add a command line that always `says` these lines, and writes down what it was sent."""
-    lines = shlex.quote("\n".join(map(json.dumps, says)))
+    lines = "\n".join(map(json.dumps, says))
     program = programs / name
-    program.write_text(f"#!/bin/sh\ncat >>{shlex.quote(keeps)}\nprintf '%s\\n' {lines}\n")
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom pathlib import Path\n"
+        f"with Path({keeps!r}).open('a') as kept:\n    kept.write(sys.stdin.read())\n"
+        f"print({lines!r})\n"
+    )
     program.chmod(0o700)
 
 

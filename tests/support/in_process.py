@@ -8,17 +8,20 @@ threads as well. A test that starts any other program must be marked.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TextIO
 
 import anyio
@@ -53,6 +56,7 @@ PROGRAMS: Mapping[tuple[str, ...], Serve] = {
 }
 # Programs of `APPS` whose `serve` reads and writes its pipes as files.
 BLOCKING_PROGRAMS = ("mcp_server", "exotic_server", "acp_agent")
+BRIDGES = ("broken.py", "buggy.py", "differing.py")  # scripts that change the product, or start it
 _stdio: dict[int, tuple[StreamReader, StreamWriter]] = {}  # of bridges, by their threads
 _announce: dict[int, Callable[[str], None]] = {}  # of bridges that listen, by their threads
 enabled = True  # False in tests that are marked `process`
@@ -76,7 +80,8 @@ class PipeThread(threading.Thread):
         self._theirs = [0, 0]
         self._theirs[0], stdin = os.pipe()
         stdout, self._theirs[1] = os.pipe()
-        self._exit, self._exited = os.pipe()
+        exit, self._exited = os.pipe()
+        self._exit = os.fdopen(exit, "rb", buffering=0)
         self.stdin = os.fdopen(stdin, "wb", buffering=0)
         self.stdout = os.fdopen(stdout, "rb", buffering=0)
         self.returncode: int | None = None
@@ -107,8 +112,7 @@ class PipeThread(threading.Thread):
     def wait(self, timeout: float = PATIENCE) -> int:
         self.join(timeout)
         assert self.returncode is not None, "the bridge did not end"
-        with suppress(OSError):
-            os.close(self._exit)
+        self._exit.close()
         if self.problem is not None:
             raise self.problem
         return self.returncode
@@ -116,7 +120,8 @@ class PipeThread(threading.Thread):
     async def wait_exit(self) -> int:
         """`wait` without blocking the event loop."""
         if self.returncode is None:
-            await anyio.wait_readable(self._exit)
+            with os.fdopen(os.dup(self._exit.fileno())) as own:  # several may wait
+                await anyio.wait_readable(own)
         return self.wait()
 
 
@@ -197,9 +202,11 @@ class _Receiver:
 
 
 async def open_process(command: Sequence[str], *, env: Mapping[str, str]) -> Any:
-    """Start a command of a test: a bridge in a thread, or any in a process."""
+    """Start a command of a test: a bridge or a Python script in a thread, others in a process."""
     if is_bridge(command):
         return AsyncPipeThread(start_bridge(command, env))
+    if enabled and (main := _find_program(command, env)) is not None:
+        return AsyncPipeThread(PipeThread(partial(_without_stderr, main)))
     return await anyio.open_process(list(command), stderr=None, env=env)
 
 
@@ -220,8 +227,12 @@ def start(
         return start_bridge(words, environment)
     if (*words[:4],) == RELAY:
         return PipeThread(partial(_run_relay, words[4], environment))
-    main = _find_program(words)
-    return None if main is None else PipeThread(main)
+    main = _find_program(words, environment)
+    return None if main is None else PipeThread(partial(_without_stderr, main))
+
+
+def _without_stderr(main: Callable[..., int], stdin: int, stdout: int) -> int:
+    return main(stdin, stdout, os.open(os.devnull, os.O_WRONLY))
 
 
 def _run_relay(path: str, environment: Mapping[str, str], stdin: int, stdout: int) -> int:
@@ -414,10 +425,10 @@ class _ChildProcess:
     """What a `Child` needs of `anyio.abc.Process`."""
 
     pid = 0
-    stderr = None
 
-    def __init__(self, thread: PipeThread) -> None:
+    def __init__(self, thread: PipeThread, stderr: BinaryIO) -> None:
         self._thread = thread
+        self.stderr = _Receiver(stderr)
         self.wait = thread.wait_exit
 
     @property
@@ -425,7 +436,10 @@ class _ChildProcess:
         return self._thread.returncode
 
 
-def _find_program(command: Sequence[str]) -> Main | None:
+def _find_program(
+    command: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> Callable[..., int] | None:
+    """Return what a thread does in place of this command, with its three pipes."""
     for start_words, serve_app in PROGRAMS.items():
         if (*command[: len(start_words)],) == start_words:
             return partial(_run_app, serve_app, command[len(start_words) :])
@@ -433,16 +447,38 @@ def _find_program(command: Sequence[str]) -> Main | None:
         if (*command[:2],) == (sys.executable, str(APPS / f"{name}.py")):
             serve_app = import_module(f"support.apps.{name}").serve
             return partial(_run_blocking, serve_app, command[2:])
-    return None
+    if command[0] == sys.executable and Path(command[1]).suffix == ".py":
+        if Path(command[1]).name in BRIDGES:
+            return None
+        words = command[1:]
+    elif _is_script(found := shutil.which(command[0], path=(env or os.environ).get("PATH"))):
+        words = [str(found), *command[1:]]
+    else:
+        return None
+    given = children.child_environment() if env is None else dict(env)
+    return partial(_run_script, words, given, cwd)
 
 
-def _run_blocking(serve_app: ServeBlocking, words: Sequence[str], stdin: int, stdout: int) -> int:
+def _is_script(path: str | None) -> bool:
+    start = f"#!{sys.executable}\n".encode()
+    if path is None or not os.path.isfile(path) or Path(path).parent == Path(sys.executable).parent:
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(start)) == start
+
+
+def _run_blocking(
+    serve_app: ServeBlocking, words: Sequence[str], stdin: int, stdout: int, stderr: int
+) -> int:
+    os.close(stderr)
     with suppress(BrokenPipeError), open(stdin, "rb") as source, open(stdout, "w") as sink:
         serve_app(words, source, sink)
     return 0
 
 
-def _run_app(serve_app: Serve, words: Sequence[str], stdin: int, stdout: int) -> int:
+def _run_app(serve_app: Serve, words: Sequence[str], stdin: int, stdout: int, stderr: int) -> int:
+    os.close(stderr)
+
     async def run() -> None:
         reader = asyncio.StreamReader(limit=64 * 2**20)
         with open(stdin, "rb") as source, open(stdout, "w") as sink:
@@ -459,35 +495,91 @@ def _run_app(serve_app: Serve, words: Sequence[str], stdin: int, stdout: int) ->
     return 0
 
 
+_compiling = threading.Lock()
+_compile = cache(lambda path, changed: compile(Path(path).read_bytes(), path, "exec"))
+
+
+def _run_script(words: Sequence[str], env: dict[str, str], cwd: str | None, *pipes: int) -> int:
+    """Run a Python script with `sys`, `os` and `print` of its own."""
+    stdin, stdout, stderr = map(os.fdopen, pipes, "rww")
+    folder = Path(cwd or Path.cwd())
+    left: list[int] = []
+
+    def leave(code: int) -> None:
+        left.append(code)
+        stdout.close()
+        raise SystemExit(code)
+
+    their_sys = SimpleNamespace(**vars(sys))
+    vars(their_sys).update(argv=[*words], stdin=stdin, stdout=stdout, stderr=stderr)
+    their_os = SimpleNamespace(**vars(os))
+    vars(their_os).update(environ=env, _exit=leave, getcwd=lambda: str(folder))
+    their_os.listdir = lambda path=".": os.listdir(folder / path)
+    own = {"sys": their_sys, "os": their_os}
+
+    def find(name: str, *how: Any) -> Any:
+        return own.get(name) or __import__(name, *how)
+
+    def write(*what: object, **how: Any) -> None:
+        print(*what, **{"file": stdout, **how})
+
+    own_names = {"__import__": find, "print": write, "input": lambda: stdin.readline()[:-1]}
+    names = {**vars(builtins), **own_names}
+    path = words[0]
+    module = {"__name__": "__main__", "__file__": path, "__builtins__": names}
+    try:
+        with _compiling:
+            code = _compile(path, os.stat(path).st_mtime_ns)
+        exec(code, module)
+    except BrokenPipeError:
+        return 1
+    finally:
+        for file in (stdout, stderr, stdin):
+            with suppress(OSError):
+                file.close()
+    return left[0] if left else 0
+
+
+END_LIMIT = 5.0  # seconds that a program has from the end of its stdin
+
+
 @asynccontextmanager
-async def _spawn(command: Sequence[str], **how: Any) -> AsyncIterator[children.Child]:
-    """`spawn` of the product: programs in `PROGRAMS` run in a thread."""
-    in_thread = threading.get_ident() in _stdio
-    main = _find_program(command) if in_thread else None
+async def _spawn(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    overhear: Callable[[bytes], None] = lambda data: None,
+) -> AsyncIterator[children.Child]:
+    """`spawn` of the product: programs in `PROGRAMS` and Python scripts run in a thread."""
+    errors, stderr = os.pipe()
+    main = _find_program(command, env, cwd) if enabled else None
     if main is None:
-        async with _spawn_process(command, **how) as child:
+        os.close(errors)
+        os.close(stderr)
+        async with _spawn_process(command, env=env, cwd=cwd, overhear=overhear) as child:
             yield child
         return
-    thread = PipeThread(main)
-    child = children.Child(
-        _ChildProcess(thread),  # type: ignore[arg-type]
-        StreamReader(os.dup(thread.stdout.fileno())),
-        StreamWriter(os.dup(thread.stdin.fileno())),
-        lambda data: None,
-        command,
-    )
-    child.heard.set()
-    thread.kill()  # the child has its own descriptors of these pipes
-    try:
-        yield child
-    finally:
-        child.stdin.close()
-        with anyio.CancelScope(shield=True):
+    thread = PipeThread(lambda *pipes: main(*pipes, stderr))
+    with os.fdopen(errors, "rb", buffering=0) as heard:
+        child = children.Child(
+            _ChildProcess(thread, heard),  # type: ignore[arg-type]
+            StreamReader(os.dup(thread.stdout.fileno())),
+            StreamWriter(os.dup(thread.stdin.fileno())),
+            overhear,
+            command,
+        )
+        thread.kill()  # the child has its own descriptors of these pipes
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(child.listen)
             try:
-                with anyio.fail_after(PATIENCE):
-                    await thread.wait_exit()
+                yield child
             finally:
+                child.stdin.close()
+                with anyio.CancelScope(shield=True), anyio.fail_after(END_LIMIT):
+                    await thread.wait_exit()
                 child.stdout.close()
+                tasks.cancel_scope.cancel()
 
 
 _spawn_process = children.spawn

@@ -20,19 +20,20 @@ from support.peer import PATIENCE, read_lines
 Json = Any
 
 PUPPET = """
-import os, socket, sys, threading
-
-line = socket.socket(socket.AF_UNIX)
-line.connect(sys.argv[1])
+import contextlib, socket, sys, threading
 
 def up():
-    while data := os.read(0, 65536):
-        line.sendall(data)
-    line.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(OSError):  # the test has left
+        while data := sys.stdin.buffer.read1(65536):
+            line.sendall(data)
+        line.shutdown(socket.SHUT_RDWR)
 
-threading.Thread(target=up, daemon=True).start()
-while data := line.recv(65536):
-    os.write(1, data)
+with socket.socket(socket.AF_UNIX) as line:
+    line.connect(sys.argv[1])
+    threading.Thread(target=up, daemon=True).start()
+    while data := line.recv(65536):
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
 """
 
 

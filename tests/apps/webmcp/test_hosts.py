@@ -1,7 +1,5 @@
-"""A page's WebMCP tools through a whole bridge: what each kind of tool comes to for the person and
-for the model, under MCP hosts of both eras and under an ACP client, and how a form that waits ends.
-
-One bridge, and one browser, for each kind of host.
+"""A page's WebMCP tools through a whole bridge: what the user sees and the model gets of each kind
+of tool, and how a form that waits ends.
 """
 
 from __future__ import annotations
@@ -9,11 +7,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import anyio
@@ -21,13 +18,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-from support.acp_harness import FORM, Client, client, labels, pressing
+from support.acp_harness import client, labels, pressing
 from support.browser import LINK, Browser
-from support.harness import MODERN, Hosted, call_from, hosted
+from support.harness import MODERN, PATIENCE, Hosted, hosted
 from support.pages.server import Web
 
 Json = Any
+
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 SECRET = "hunter2+ü"  # which is another text in Base64 and in an address
 SPELLED = (SECRET, base64.b64encode(SECRET.encode("latin-1")).decode(), quote(SECRET, safe=""))
@@ -36,26 +34,20 @@ PICTURE = ("a.png", "image/png", b"hello")
 
 @dataclass(frozen=True)
 class Shown:
-    """What a host shows its person.
-
-    Attributes:
-        words: All of it that is to be read.
-        fields: The schema of each field of a form, by its name.
-    """
+    """What the host shows: the words, and the schema of each field of a form by its name."""
 
     words: str
     fields: dict[str, Json] = field(default_factory=dict)
 
     def drawn(self) -> str:
-        """What stands there: words, the fields' titles, and what is proposed or can be chosen."""
         return f"{self.words}\n{json.dumps(self.fields, ensure_ascii=False)}"
 
 
-Does = Callable[[Shown], Any]  # an answer of MCP's and ACP's, or None for never
+Does = Callable[[Shown], Any]  # an answer of MCP, or None for never
 
 
 def accept(**changes: Json) -> Does:
-    """Accepts what is proposed, but for some fields, and says yes."""
+    """Accept the proposed values, except for `changes`, and say yes."""
 
     def answer(shown: Shown) -> Json:
         content = {name: _proposed(each) for name, each in shown.fields.items()}
@@ -66,7 +58,7 @@ def accept(**changes: Json) -> Does:
 
 
 def _proposed(schema: Json) -> Json:
-    """The default; of a yes or no, and of what asks for leave, the yes, which comes last."""
+    """The default; of a yes or no the yes, which comes last."""
     if schema["type"] == "boolean":
         return True
     options = schema.get("enum", [each["const"] for each in schema.get("oneOf", ())])
@@ -80,9 +72,7 @@ def say(action: str) -> Does:
 
 
 def fill(**fields: str) -> Does:
-    """Follows the link, and sends these from the bridge's own page, where they are shown once more
-    to be checked if they are several.
-    """
+    """Follow the link, and send these from the bridge's page, which shows several once more."""
 
     def send(browser: Browser) -> None:
         browser.send(**fields)
@@ -93,7 +83,7 @@ def fill(**fields: str) -> Does:
 
 
 def give(name: str, kind: str, content: bytes) -> Does:
-    """Follows the link, and gives a file there; a form before it is accepted as it stands."""
+    """Follow the link, and give a file there; accept a form before it."""
     return _visit(lambda browser: browser.give(name, kind, content))
 
 
@@ -116,223 +106,55 @@ def _visit(do: Callable[[Browser], None]) -> Does:
 
 
 @dataclass
-class Person:
+class Desk:
+    """A host with a user, and the page's site."""
+
+    host: Hosted
+    site: Web
     does: Does = lambda shown: None
     seen: list[Shown] = field(default_factory=list)
 
-    async def answer(self, shown: Shown) -> Json:
-        self.seen.append(shown)
-        answer = self.does(shown)
-        return await answer if isinstance(answer, Awaitable) else answer
+    async def answer(self, params: Any) -> Any:
+        schema = getattr(params, "requested_schema", None) or {}
+        words = f"{params.message}\n{getattr(params, 'url', '')}"
+        self.seen.append(Shown(words, schema.get("properties", {})))
+        answer = self.does(self.seen[-1])
+        answer = await answer if isinstance(answer, Awaitable) else answer
+        if answer is not None and params.mode == "url":
+            answer = {"action": answer["action"]}
+        return answer and types.ElicitResult.model_validate(answer)
 
-
-class Host(Protocol):
-    """One kind of host, with a bridge that it started."""
-
-    @property
-    def wire(self) -> Any: ...
-
-    async def call(self, tool: str, given: Json) -> str:
-        """All words of what the model gets."""
-        ...
-
-    async def cancel(self, tool: str, given: Json, asked: anyio.Event) -> None:
-        """Call, and give the call up once the person is asked."""
-        ...
-
-    async def tools(self) -> str:
-        """Whatever a model may read of what there is to call."""
-        ...
-
-    async def too_late(self, shown: Shown) -> Json:
-        """Answers when the question is open no more: who is not told of that learns it then."""
-        ...
-
-
-@dataclass
-class McpHost:
-    host: Hosted
-    is_modern: bool
-
-    @property
-    def wire(self) -> Any:
-        return self.host.wire
-
-    async def call(self, tool: str, given: Json) -> str:
-        result = await self.host.call(tool, **given)
+    async def call(self, tool: str, does: Does | None = None, /, **given: Json) -> str:
+        """All text that the model gets of a call during which the user `does` that."""
+        self.seen.clear()
+        if does is not None:
+            self.does = does
+        with anyio.fail_after(PATIENCE):
+            result = await self.host.call(tool, **given)
         return "\n".join(each.text for each in result.content if each.type == "text")
 
-    async def cancel(self, tool: str, given: Json, asked: anyio.Event) -> None:
-        if self.is_modern:
-            await self.take_back(await self.leave(tool, given))
-            return
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.call, tool, given)
-            await asked.wait()
-            tasks.cancel_scope.cancel()
-
-    async def leave(self, tool: str, given: Json) -> Json:
-        """Call, and do not come back with the answer to what is asked, which is a result. What to
-        come back with.
-        """
-        arguments = {"capability": tool, "params": given}
-        session = self.host.client.session
-        first = await session.call_tool("abp_call", arguments, allow_input_required=True)
-        assert isinstance(first, types.InputRequiredResult)
-        began = self.wire.received("tools/call")[-1]["params"]
-        return {**began, "requestState": first.request_state}
-
-    async def take_back(self, again: Json) -> None:
-        """What is given up is coming back for the rest."""
-        lines = [
-            {"jsonrpc": "2.0", "id": "again", "method": "tools/call", "params": again},
-            {
-                "jsonrpc": "2.0",
-                "method": "notifications/cancelled",
-                "params": {"requestId": "again", "reason": "stop", "_meta": again["_meta"]},
-            },
-        ]
-        self.wire.lines += [("host", each) for each in lines]
-        assert self.host.pipes.process is not None
-        assert self.host.pipes.process.stdin is not None
-        await self.host.pipes.process.stdin.send(
-            b"".join(json.dumps(each).encode() + b"\n" for each in lines)
-        )
-
-    async def tools(self) -> str:
-        listed = await self.host.client.list_tools()
-        return json.dumps([each.model_dump(mode="json", by_alias=True) for each in listed.tools])
-
-    async def too_late(self, shown: Shown) -> Json:
-        await self.host.after_it_ended(types.ElicitResult(action="cancel"))
-        return accept()(shown)
-
-
-@dataclass
-class AcpHost:
-    client: Client
-    session: str
-
-    @property
-    def wire(self) -> Any:
-        return self.client.wire
-
-    async def call(self, tool: str, given: Json) -> str:
-        stop, words = await self.client.prompt(self.session, f"/{tool} {json.dumps(given)}")
-        assert stop == "end_turn", words
-        return words
-
-    async def cancel(self, tool: str, given: Json, asked: anyio.Event) -> None:
-        turn = await self.client.start(self.session, f"/{tool} {json.dumps(given)}")
-        await asked.wait()
-        await self.client.notify("session/cancel", {"sessionId": self.session})
-        assert (await self.client.response(turn))["result"] == {"stopReason": "cancelled"}
-
-    async def tools(self) -> str:
-        commands = self.wire.updates("available_commands_update", self.session)[-1]
-        return json.dumps(commands)
-
-    async def too_late(self, shown: Shown) -> Json:
-        """The question is taken back."""
-
-
-@dataclass
-class Desk:
-    """A host, its person, and the page's site."""
-
-    host: Host
-    person: Person
-    site: Web
-    portal: BlockingPortal
-
-    def call(self, tool: str, does: Does | None = None, /, **given: Json) -> str:
-        """What the model gets of a call during which the person `does` that."""
-        self.person.seen.clear()
-        if does is not None:
-            self.person.does = does
-        return str(call_from(self.portal, partial(self.host.call, tool, given)))
-
-    def until_listed(self, tool: str) -> None:
-        async def look() -> None:
-            while f'{tool}"' not in await self.host.tools():
-                await anyio.lowlevel.checkpoint()
-
-        call_from(self.portal, look)
-
-    def until_it_is_there(self) -> None:
-        """A page that is loaded anew registers its tools anew."""
-        while '{"sum": 3}' not in self.call("add", a=1, b=2):
+    async def until_it_is_there(self) -> None:
+        """Wait until a page that was loaded anew has registered its tools anew."""
+        while '{"sum": 3}' not in await self.call("add", a=1, b=2):
             pass
 
-    def cancel(self, tool: str, **given: Json) -> None:
-        """Call, and give it up while the person looks at it."""
-        asked = anyio.Event()
 
-        def look(shown: Shown) -> None:
-            asked.set()
+@asynccontextmanager
+async def open_desk(site: Web, version: str | None = None, **env: str) -> AsyncIterator[Desk]:
+    made: list[Desk] = []
 
-        self.person.seen.clear()
-        self.person.does = look
-        call_from(self.portal, partial(self.host.cancel, tool, given, asked))
+    async def answer(params: Any) -> Any:
+        return await made[0].answer(params)
 
-    def drawn(self) -> str:
-        return "\n".join(each.drawn() for each in self.person.seen)
-
-
-HOSTS = ("MCP legacy", "MCP modern", "ACP forms")
-OPTIONS = ("--page",)  # for a secret, where a host shows no addresses
+    app = f"{site.here}/reception.html"
+    async with hosted("--app", app, answer=answer, version=version, shared=True, env=env) as host:
+        made.append(Desk(host, site))
+        yield made[0]
 
 
-@contextmanager
-def desk(kind: str, site: Web, page: str = "reception.html", **env: str) -> Iterator[Desk]:
-    person = Person()
-    arguments = ("--app", f"{site.here}/{page}", *OPTIONS)
-    with start_blocking_portal() as portal:
-        if kind == "ACP forms":
-
-            async def on_request(method: str, params: Json) -> Json:
-                if method == "session/request_permission":
-                    return await _press(person, params)
-                schema = params.get("requestedSchema", {})
-                return await person.answer(Shown(params["message"], schema.get("properties", {})))
-
-            made = client(*arguments, handler=on_request, env=env)
-            with portal.wrap_async_context_manager(made) as opened:
-
-                async def begin() -> str:
-                    await opened.initialize(FORM)
-                    return await opened.new()
-
-                host: Host = AcpHost(opened, call_from(portal, begin))
-                yield Desk(host, person, site, portal)
-        else:
-
-            async def on_question(params: Any) -> Any:
-                schema = getattr(params, "requested_schema", None) or {}
-                words = f"{params.message}\n{getattr(params, 'url', '')}"
-                answer = await person.answer(Shown(words, schema.get("properties", {})))
-                if answer is not None and params.mode == "url":
-                    answer = {"action": answer["action"]}
-                return answer and types.ElicitResult.model_validate(answer)
-
-            version = MODERN if kind == "MCP modern" else None
-            bridge = hosted(*arguments, answer=on_question, version=version, shared=True, env=env)
-            with portal.wrap_async_context_manager(bridge) as started:
-                yield Desk(McpHost(started, version == MODERN), person, site, portal)
-
-
-async def _press(person: Person, params: Json) -> Json:
-    """The card that announces the page: the link is followed, then a button pressed."""
-    words = json.dumps(params["toolCall"], ensure_ascii=False)
-    answer = await person.answer(Shown(words))
-    wanted = "allow" if answer["action"] == "accept" else "reject"
-    [option, *_] = [each for each in params["options"] if each["kind"].startswith(wanted)]
-    return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
-
-
-@pytest.fixture(scope="module", params=HOSTS)
-def shared(request: pytest.FixtureRequest, site: Web) -> Iterator[Desk]:
-    with desk(request.param, site) as opened:
+@pytest.fixture(scope="module")
+async def desk(site: Web) -> AsyncIterator[Desk]:
+    async with open_desk(site) as opened:
         yield opened
 
 
@@ -425,26 +247,25 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_each_kind_of_tool_does_what_the_mapping_says(shared: Desk, row: str) -> None:
+async def test_each_kind_of_tool_does_what_the_mapping_says(desk: Desk, row: str) -> None:
     asked = ROWS[row]
-    got = shared.call(asked.tool, asked.does, **asked.given)
+    got = await desk.call(asked.tool, asked.does, **asked.given)
     if isinstance(asked.gets, str):
         assert asked.gets in got
     else:
         assert json.JSONDecoder().raw_decode(got)[0] == asked.gets
-    assert bool(shared.person.seen) == (asked.does is not None)
+    assert bool(desk.seen) == (asked.does is not None)
     for words in asked.sees:
-        assert words in shared.drawn()
-    for each in shared.person.seen:
-        assert shared.site.here in each.words  # who asks, whatever is asked
+        assert words in "\n".join(each.drawn() for each in desk.seen)
+    for each in desk.seen:
+        assert desk.site.here in each.words  # who asks, whatever is asked
     if row == "the next page's data":
-        shared.until_it_is_there()
-    wire = json.dumps(shared.host.wire.lines, ensure_ascii=False)
+        await desk.until_it_is_there()
+    wire = json.dumps(desk.host.wire.lines, ensure_ascii=False)
     assert not [each for each in SPELLED if each in wire]
 
 
-@pytest.mark.anyio
-async def test_an_acp_client_with_buttons_alone_has_a_form_sent_by_them(site: Web) -> None:
+async def test_webmcp_form_is_sent_by_buttons_of_an_acp_client(site: Web) -> None:
     press = pressing("E")
     async with client("--app", f"{site.here}/reception.html", handler=press) as opened:
         await opened.initialize()
@@ -455,66 +276,75 @@ async def test_an_acp_client_with_buttons_alone_has_a_form_sent_by_them(site: We
         assert "the form is sent with its button" in json.dumps(shown[0]["toolCall"])
 
 
-def test_a_call_that_the_host_gives_up_leaves_the_form_as_it_was(shared: Desk) -> None:
-    shared.cancel("book", name="Ann", guests=5)
-    again = shared.call("book", say("decline"))
-    assert "the user said no" in again
-    [shown] = shared.person.seen
+async def test_cancelled_call_leaves_the_form_as_it_was(desk: Desk) -> None:
+    asked = anyio.Event()
+    desk.does = lambda shown: asked.set()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: desk.host.call("book", name="Ann", guests=5))
+        await asked.wait()
+        tasks.cancel_scope.cancel()
+    assert "the user said no" in await desk.call("book", say("decline"))
+    [shown] = desk.seen
     assert "default" not in shown.fields["name"]
     assert shown.fields["guests"]["default"] == 2
 
 
-@pytest.mark.parametrize("shared", ["MCP modern"], indirect=True)
-def test_a_form_whose_host_does_not_come_back_is_busy_until_it_takes_the_call_back(
-    shared: Desk,
-) -> None:
-    host = shared.host
-    assert isinstance(host, McpHost)
-    left = call_from(shared.portal, partial(host.leave, "book", {"name": "Ann"}))
-    busy = shared.call("book", accept(), name="Eve")
-    assert re.search(
-        r"RATE_LIMITED: Nothing was sent: another call of this form \(\S+\) is open for \d+ s now",
-        busy,
-    )
-    assert "was not answered for 600 s" in busy
-    assert shared.person.seen == []
-    call_from(shared.portal, partial(host.take_back, left))
-    assert json.loads(shared.call("book", accept(), name="Eve"))["sent"]["name"] == "Eve"
+async def test_form_is_busy_until_a_stateless_host_takes_its_call_back(site: Web) -> None:
+    async with open_desk(site, MODERN) as desk:
+        arguments = {"capability": "book", "params": {"name": "Ann"}}
+        session = desk.host.client.session
+        first = await session.call_tool("abp_call", arguments, allow_input_required=True)
+        assert isinstance(first, types.InputRequiredResult)
+        began = desk.host.wire.received("tools/call")[-1]["params"]
+        busy = await desk.call("book", accept(), name="Eve")
+        assert re.search(
+            r"RATE_LIMITED: Nothing was sent: another call of this form \(\S+\) is open for \d+ s",
+            busy,
+        )
+        assert "was not answered for 600 s" in busy
+        assert desk.seen == []
+        again = {**began, "requestState": first.request_state}
+        given_up = {"requestId": "again", "reason": "stop", "_meta": again["_meta"]}
+        lines = [
+            {"jsonrpc": "2.0", "id": "again", "method": "tools/call", "params": again},
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": given_up},
+        ]
+        desk.host.wire.lines += [("host", each) for each in lines]
+        process: Any = desk.host.pipes.process
+        await process.stdin.send(b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+        assert json.loads(await desk.call("book", accept(), name="Eve"))["sent"]["name"] == "Eve"
 
 
-def test_a_page_that_goes_on_in_the_middle_takes_its_question_back(shared: Desk) -> None:
-    shared.site.happened.discard("leave")
-    assert "done" in shared.call("work", what="leave")
+async def test_page_that_leaves_during_a_question_takes_it_back(desk: Desk) -> None:
+    desk.site.happened.discard("leave")
+    assert "done" in await desk.call("work", what="leave")
 
-    def leave(shown: Shown) -> Awaitable[Json]:
-        shared.site.happened.add("leave")
-        return shared.host.too_late(shown)
+    async def leave(shown: Shown) -> Json:
+        desk.site.happened.add("leave")
+        await desk.host.after_it_ended(types.ElicitResult(action="cancel"))
+        return accept()(shown)
 
-    ended = shared.call("book", leave, name="Ann")
+    ended = await desk.call("book", leave, name="Ann")
     assert "CANCELLED: Nothing was sent: its page went on to another" in ended
-    assert len(shared.person.seen) == 1
-    shared.site.happened.discard("leave")
-    shared.until_it_is_there()
+    assert len(desk.seen) == 1
+    desk.site.happened.discard("leave")
+    await desk.until_it_is_there()
 
 
-def test_tools_that_come_are_told(shared: Desk) -> None:
-    shared.site.happened.add("more")
-    shared.call("work", what="more")
-    shared.until_listed("later")
-    assert "late" in shared.call("later")
+async def test_form_that_nobody_answers_in_time_is_not_sent(site: Web) -> None:
+    async with open_desk(site, ABP_QUESTION_TIMEOUT="1s") as desk:
 
+        async def too_late(shown: Shown) -> Json:
+            await desk.host.after_it_ended(types.ElicitResult(action="cancel"))
+            return accept()(shown)
 
-@pytest.mark.parametrize("kind", HOSTS)
-def test_a_form_that_nobody_answers_in_time_is_not_sent(kind: str, site: Web) -> None:
-    with desk(kind, site, ABP_QUESTION_TIMEOUT="3s") as opened:
-        ended = opened.call("book", opened.host.too_late, name="Ann")
+        ended = await desk.call("book", too_late, name="Ann")
         assert re.search("TIMEOUT|nobody answered in time", ended)
         assert "Nothing was sent" in ended
-        assert len(opened.person.seen) == 1
+        assert len(desk.seen) == 1
 
 
-@pytest.mark.anyio
-async def test_the_status_says_what_is_asked_of_the_person(site: Web) -> None:
+async def test_status_says_what_a_page_asks_the_user(site: Web) -> None:
     async with hosted("--app", f"{site.here}/tools.html") as host:
         await host.client.call_tool("abp_connect", {})
         [app] = (await host.status())["apps"].values()

@@ -18,7 +18,7 @@ from typing import Any
 Json = Any
 
 LOG, *HOW = sys.argv[1:]
-KEPT = Path(os.environ.get("STAND_IN_SESSIONS", "."))
+KEPT = Path(os.getcwd(), os.environ.get("STAND_IN_SESSIONS", ""))
 MODES = ["build", "plan", "read-only"]
 OPTIONS = [
     {"optionId": "p-1", "name": "Yes", "kind": "allow_once"},

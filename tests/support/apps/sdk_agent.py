@@ -4,15 +4,15 @@ ask; any other prompt it says back. What passes on its pipes is appended to `LOG
 
 Steps, each an object of one member: `say`; `update` (any of a session's); `permit` and `elicit`
 (their parameters); `read` (a path, of the client's); `commands` (their names); `wait` (until it is
-cancelled); `stop` (a stop reason); `die` (an exit code, with words on stderr).
+cancelled); `stop` (a stop reason).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
+from asyncio.streams import FlowControlMixin, StreamReaderProtocol
 from typing import Any
 
 import acp
@@ -98,9 +98,6 @@ class Worker:
                 await self.offer(given)
             case "wait":
                 await self.cancelled.wait()
-            case "die":
-                print("the disk is on fire", file=sys.stderr, flush=True)
-                os._exit(given)
             case "permit":
                 asked = schema.RequestPermissionRequest.model_validate(
                     {"sessionId": self.session, **given}
@@ -128,7 +125,16 @@ class Worker:
 async def main() -> None:
     log, *commands = sys.argv[1:]
     worker: Any = Worker(log, commands)
-    await acp.run_agent(worker, use_unstable_protocol=True, observers=[worker.hear])
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**26)
+    source, _ = await loop.connect_read_pipe(lambda: StreamReaderProtocol(reader), sys.stdin)
+    sink, protocol = await loop.connect_write_pipe(FlowControlMixin, sys.stdout)
+    writer: Any = asyncio.StreamWriter(sink, protocol, None, loop)
+    how: Any = {"use_unstable_protocol": True, "observers": [worker.hear]}
+    await acp.run_agent(worker, writer, reader, **how)
+    for each in (source, sink):
+        each.close()
+    await asyncio.sleep(0)  # they close in the next turn
 
 
 if __name__ == "__main__":

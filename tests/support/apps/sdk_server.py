@@ -4,9 +4,14 @@ and tells as its handlers have it.
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
+import anyio
 import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.utilities.types import Image
+from mcp.server.stdio import stdio_server
 from pydantic import BaseModel
 
 server = MCPServer("sdk", title="On the SDK", instructions="Ask before you order.")
@@ -52,4 +57,12 @@ def greet(name: str) -> str:
     return f"Greet {name}."
 
 
-server.run()
+async def main() -> None:
+    """Serve on stdin and stdout as this module has them."""
+    core = server._lowlevel_server
+    stdin, stdout = map(anyio.wrap_file, (sys.stdin, sys.stdout))
+    async with stdio_server(stdin, stdout) as (received, sent):
+        await core.run(received, sent, core.create_initialization_options())
+
+
+asyncio.run(main())
