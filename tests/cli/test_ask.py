@@ -12,7 +12,6 @@ import select
 import signal
 import subprocess
 import sys
-import termios
 from pathlib import Path
 from typing import Any, Self
 
@@ -75,13 +74,6 @@ def test_ask_reads_answers_from_stdin_and_ignores_the_surface_order_of_a_session
     words = ["confirm", "Go on?", "--on", "mock", "--answers", "/dev/stdin"]
     ended = run("ask", *words, stdin="[true]", env={"ABP_ASK_ON": "page"})
     assert (ended.returncode, ended.stderr) == (0, "")
-
-
-def test_ask_rejects_a_recursive_schema_with_its_reason(tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
-    request = ["input", json.dumps({"prompt": "Tree?", "schema": schema})]
-    ended = ask(*request, *answer(tmp_path, "decline"))
-    assert "the schema's reference '#' leads back to itself" in ended.stdout + ended.stderr
 
 
 def test_ask_uses_the_timeout_of_a_request_in_a_file(tmp_path: Path) -> None:
@@ -304,24 +296,6 @@ def test_ask_that_waits_for_the_terminal_ends_on_ctrl_c() -> None:
             assert screen.end() == 128 + signal.SIGINT
         with open(screen.name, "rb") as free:  # nothing waits for it any more
             fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-@pytest.mark.terminal
-def test_ask_restores_a_named_terminal_after_a_signal() -> None:
-    ours, theirs = pty.openpty()
-    before = termios.tcgetattr(theirs)
-    with Asking("confirm", "Go on?", "--on", "terminal", "--tty", os.ttyname(theirs)) as asking:
-        shown = b""
-        while b"Decline" not in shown:
-            assert select.select([ours], [], [], PATIENCE)[0], shown
-            shown += os.read(ours, 65_536)
-        assert termios.tcgetattr(theirs) != before
-        asking.process.send_signal(signal.SIGTERM)
-        assert asking.process.wait(PATIENCE) == 128 + signal.SIGTERM
-        assert (asking.stdout.read(), asking.stderr.read()) == (b"", b"")
-    assert termios.tcgetattr(theirs) == before
-    for fd in (ours, theirs):
-        os.close(fd)
 
 
 @pytest.mark.terminal

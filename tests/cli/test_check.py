@@ -358,21 +358,6 @@ def test_check_declines_a_question_without_a_file(asking: str) -> None:
     assert "11 rules for other kinds of apps: manifest link, manifest," in ended.stdout
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["gret", "times=1"], "no capability 'gret'. Did you mean greet? It has greet."),
-        (["greet"], "greet: it needs times (integer), such as times=1"),
-        (["times=1"], "'times=1' is a parameter: name the capability first, as in greet times=1"),
-    ],
-)
-def test_check_rejects_a_call_that_cannot_be_made(asking: str, words: list[str], said: str) -> None:
-    ended = check(asking, "--call", *words)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert said in ended.stderr
-
-
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("target", "problem", "step"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -110,21 +109,6 @@ def test_demo_without_a_terminal_says_who_answered(
         "15 questions: 12 accepted, 1 cancelled, 1 declined, 1 unsupported.",
     ):
         at = printed.stdout.index(words, at)
-
-
-@pytest.mark.network
-def test_demo_account_has_each_question_with_its_route(
-    printed: subprocess.CompletedProcess[str],
-) -> None:
-    account = printed.stdout.split("── The account")[1].splitlines()
-    rows = [re.split(" {2,}", line.strip()) for line in account]
-    cells = [row for row in rows if row[0].isdigit()]
-    assert [row[1] for row in cells] == ASKED
-    assert cells[0][2:6] == ["input", "accepted", "script", "mcp-form"]
-    page = "mcp-url (on a page of the bridge's own)"
-    assert cells[11][2:6] == ["resource", "unsupported", "nobody", page]
-    assert cells[12][2:6] == ["sampling", "accepted", "demo", "mcp-sampling"]
-    assert all(row[6].endswith((" s", " ms")) for row in cells)
 
 
 @pytest.mark.network
@@ -463,11 +447,3 @@ def test_demo_ends_if_its_terminal_is_closed(env: dict[str, str]) -> None:
         prompt(screen, "Whose trip is it?")
         screen.hang_up()
         assert screen.process.wait(PATIENCE) == 128 + signal.SIGHUP
-
-
-@pytest.mark.terminal
-def test_demo_uses_an_answers_file_at_a_terminal(env: dict[str, str]) -> None:
-    with Screen([*DEMO, "--answers", str(EXAMPLE)], env) as screen:
-        screen.until("answered from your answers file")
-        assert screen.end() == 0
-        assert "15 questions: 12 accepted" in " ".join(screen.shown.split())

@@ -111,12 +111,6 @@ async def test_listen_socket_is_an_app_under_stateless_mcp(demo: Listening) -> N
     await ask_through(demo.socket, "select", version=MODERN)
 
 
-async def test_listen_socket_reports_a_host_that_cannot_ask(demo: Listening) -> None:
-    async with hosted("--app", demo.socket) as host:
-        response = await host.ask("elicitation/input", **TEXT)
-    assert response["error"]["code"] == "NOT_SUPPORTED"
-
-
 def teller(folder: Path) -> str:
     """An app that tells of its state, of its progress and of a capability more."""
     tell: Json = [
@@ -208,47 +202,6 @@ async def test_listen_serves_each_connection_as_a_session(tmp_path: Path) -> Non
                 assert await second.request("capabilities/list", {})
 
 
-@pytest.mark.parametrize("destructive", [False, True])
-async def test_answer_of_an_agent_without_delay_is_a_policy(destructive: bool) -> None:
-    params = {**CONFIRM, "destructive": destructive}
-    request = {"method": "elicitation/confirm", "params": params}
-    call = {"capability": "demo.ask", "params": {"request": request}}
-    with listening("--app", "demo", env={"ABP_PERSON_FLOOR": "60000"}) as running:
-        async with agent(running.socket) as visitor:
-            await visitor.request("initialize", HELLO)
-            id = await visitor.begin("capabilities/call", call)
-            while (asked := await visitor.next()).get("method") != "elicitation/confirm":
-                pass
-            await visitor.send(
-                id=asked["id"], result={"success": True, "data": {"confirmed": True}}
-            )
-            response = (await visitor.result(id))["data"]
-    if destructive:
-        assert response["error"]["code"] == "NOT_SUPPORTED"
-    else:
-        assert response["metadata"]["answeredBy"] == "host-policy"
-        assert response["metadata"]["evidence"] == "faster-than-reading"
-
-
-async def test_listen_answers_envelopes_in_envelopes(demo: Listening) -> None:
-    async with connect(demo.socket) as socket:
-        await socket.send(json.dumps({"type": "initialize", "id": "a", "payload": HELLO}))
-        opened = json.loads(await socket.recv())
-        assert (opened["type"], opened["id"]) == ("initialize-result", "a")
-        request = {"method": "elicitation/confirm", "params": CONFIRM}
-        call = {"capability": "demo.ask", "params": {"request": request}}
-        await socket.send(json.dumps({"type": "capabilities/call", "id": "b", "payload": call}))
-        while (asked := json.loads(await socket.recv()))["type"] != "elicitation/request":
-            pass
-        assert asked["payload"]["method"] == "elicitation/confirm"
-        answer = {"success": True, "data": {"confirmed": True}}
-        reply = {"type": "elicitation/response", "id": asked["id"], "payload": answer}
-        await socket.send(json.dumps(reply))
-        while (done := json.loads(await socket.recv()))["type"] != "capabilities/call-result":
-            pass
-    assert (done["id"], done["payload"]["data"]["data"]) == ("b", {"confirmed": True})
-
-
 async def test_listen_continues_after_an_invalid_message(
     demo: Listening,
 ) -> None:
@@ -265,21 +218,6 @@ async def test_listen_continues_after_an_invalid_message(
         assert odd.socket.close_code == 1009
     async with agent(demo.socket) as other:
         assert (await other.request("initialize", HELLO))["sessionId"]
-
-
-async def test_listen_serves_others_during_a_flood(demo: Listening) -> None:
-    async with agent(demo.socket) as flood, agent(demo.socket) as other:
-        assert (await flood.request("initialize", HELLO))["sessionId"]
-        async with anyio.create_task_group() as tasks:
-
-            async def ask() -> None:
-                for _ in range(2_000):
-                    await flood.begin("capabilities/list", {})
-
-            tasks.start_soon(ask)
-            assert (await other.request("initialize", HELLO))["sessionId"]
-            seen = [await flood.next() for _ in range(2_000)]
-    assert len({each["id"] for each in seen}) == 2_000
 
 
 # --- who is let in --------------------------------------------------------------------------------

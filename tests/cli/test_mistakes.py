@@ -66,6 +66,7 @@ COMMAND_LINES = {
     "serve --audit /nope/a": "--audit '/nope/a' cannot be used: No such file or directory",
     "serve --tty /dev/nope": "--tty: the terminal /dev/nope cannot be opened: No such file or"
     " directory. Type 'tty' in the terminal to use",
+    "mcp --tty /dev/null -- true": "--tty: /dev/null is no terminal. Type 'tty' in the terminal",
     "serve --log-file /nope/l": "--log-file '/nope/l' cannot be written: No such file or directory",
     "serve --record /nope/x": "--record '/nope/x' cannot be written: there is no /nope. Name a file"
     " in a folder that is there",

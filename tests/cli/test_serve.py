@@ -28,7 +28,6 @@ from support.harness import (
     accept,
     environment,
     hosted,
-    run,
     text,
 )
 from support.paths import APPS
@@ -513,24 +512,6 @@ class LeavingHost(ByteReader):
 # --- how it is started ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [["serve"], ["mcp", "--", "true"], ["acp", "--", "true"]])
-@pytest.mark.parametrize(
-    ("device", "why"),
-    [
-        ("/nonexistent", "the terminal /nonexistent cannot be opened: No such file or directory"),
-        ("/dev/null", "/dev/null is no terminal"),
-    ],
-)
-def test_unusable_terminal_is_rejected_at_the_start(
-    command: list[str], device: str, why: str
-) -> None:
-    name, *rest = command
-    done = run(name, "--tty", device, *rest)
-    assert (done.returncode, done.stdout) == (2, "")
-    hint = "Type 'tty' in the terminal to use: it prints the name to give"
-    assert done.stderr == f"abp-bridge: --tty: {why}. {hint}\n"
-
-
 # (what the shell does with the streams, the command, its exit code, its stderr)
 STREAMS = {
     "no command": ("", "", 2, "the command is missing; hosts launch 'abp-bridge serve'"),
@@ -572,22 +553,6 @@ def test_serve_imports_no_module_of_its_working_directory(tmp_path: Path) -> Non
 
 
 @pytest.mark.anyio
-async def test_progress_rises_on_the_token_of_its_call() -> None:
-    seen: list[tuple[float, float | None, str | None]] = []
-
-    async def show(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, total, message))
-
-    async with hosted("--app", "demo") as host:
-        await host.client.call_tool("abp_call", {"capability": "demo.work"}, progress_callback=show)
-        sent = [params["progress"] for params in host.wire.sent("notifications/progress")]
-    assert sent == [1, 2, pytest.approx(2), 3, 4]
-    assert sorted(set(sent)) == sent
-    assert seen[1] == (2, 4, "Sorting · about 2 s left")
-    assert seen[2] == (sent[2], 4, "Still sorting")
-
-
-@pytest.mark.anyio
 async def test_notifications_of_an_app_are_logged_and_in_the_result() -> None:
     async with hosted("--app", "demo") as host:
         result = await host.call("demo.work")
@@ -595,19 +560,6 @@ async def test_notifications_of_an_app_are_logged_and_in_the_result() -> None:
         assert blocks[-1] == "While it ran, the app told:\n- started demo.work\n- completed work"
         events = [params["data"]["event"] for params in host.wire.sent("notifications/message")]
     assert events == ["notifications/operation/started", "notifications/operation/completed"]
-
-
-@pytest.mark.anyio
-async def test_new_capability_becomes_a_tool() -> None:
-    async with hosted("--app", "demo") as host:
-        await host.client.call_tool("abp_connect", {})
-        await host.call("demo.grow")
-        with anyio.fail_after(PATIENCE):
-            while len(host.wire.sent("notifications/tools/list_changed")) < 2:
-                await host.status()
-        tools = [tool.name for tool in (await host.client.list_tools()).tools]
-        assert tools[-1] == "abp_demo_grown"
-        assert text(await host.client.call_tool("abp_demo_grown", {})) == "here I am"
 
 
 async def tell_state(host: Hosted, field: str, value: Json) -> None:
@@ -631,17 +583,6 @@ async def test_state_is_a_resource_that_can_be_subscribed_to() -> None:
         await host.client.session.unsubscribe_resource(uri)
         await tell_state(host, "page size", "a5")
         assert len(host.wire.sent("notifications/resources/updated")) == 1
-
-
-def test_state_field_of_any_name_can_be_read() -> None:
-    with RawHost("--app", "demo") as host:
-        host.initialize()
-        data = {"field": "\ud800", "newValue": 1}
-        params = {"event": "notifications/state/changed", "data": data}
-        call(host, "abp_call", capability="demo.tell", params=params)
-        (listed,) = host.request("resources/list")["result"]["resources"]
-        (read,) = host.request("resources/read", {"uri": listed["uri"]})["result"]["contents"]
-    assert read["text"] == "1"
 
 
 @pytest.mark.anyio
@@ -851,19 +792,6 @@ async def test_host_that_refuses_a_surface_is_not_asked_twice() -> None:
             response = await host.ask("elicitation/confirm", message="Anybody?")
             assert response["error"]["code"] == "NOT_SUPPORTED"
         assert len(host.wire.sent("elicitation/create")) == 2, "each of its two ways once"
-
-
-@pytest.mark.anyio
-async def test_policy_of_a_host_cannot_confirm_a_destructive_question() -> None:
-    env = {"ABP_PERSON_FLOOR": "60000"}
-    async with hosted("--app", "demo", answer=accept(confirmed=True), env=env) as host:
-        harmless = await host.ask("elicitation/confirm", message="Book?")
-        assert harmless["data"] == {"confirmed": True}
-        assert harmless["metadata"]["answeredBy"] == "host-policy"
-        destructive = await host.ask("elicitation/confirm", message="Delete?", destructive=True)
-        assert not destructive["success"]
-        assert destructive["metadata"]["answeredBy"] == "host-policy"
-        assert "So it is not accepted" in destructive["error"]["message"]
 
 
 @pytest.mark.anyio

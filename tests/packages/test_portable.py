@@ -42,6 +42,7 @@ sys.exit(main(sys.argv[1:]))
 NAMED = "os.name = 'nt'\n"  # as late as can be: paths are made by it
 
 
+pytestmark = pytest.mark.process
 PLAYED = ROOT / "fixtures/hosts/acpx/select-many.jsonl"
 
 
@@ -60,7 +61,7 @@ def bare(
     )
 
 
-def test_every_module_loads_without_what_only_posix_has() -> None:
+def test_every_module_loads_without_posix() -> None:
     ended = bare(EACH, before=SDK, patience=4 * PATIENCE)  # some 400 modules and what they need
     assert ended.stderr == ""
     assert int(ended.stdout) > 200
@@ -69,7 +70,7 @@ def test_every_module_loads_without_what_only_posix_has() -> None:
 @pytest.mark.parametrize(
     "command", ["--help", "matrix", f"trace {PLAYED}", "install codex --print"]
 )
-def test_a_command_that_only_prints_does_so_there(command: str) -> None:
+def test_command_that_only_prints_runs_without_posix(command: str) -> None:
     ended = bare(RUN, *command.split())
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "abp" in ended.stdout.lower()
@@ -82,14 +83,14 @@ def test_a_command_that_only_prints_does_so_there(command: str) -> None:
         ("install", "install codex --yes", "what a host would start runs on Linux and macOS"),
     ],
 )
-def test_a_role_that_needs_posix_says_so_there(module: str, command: str, said: str) -> None:
+def test_command_that_needs_posix_says_so(module: str, command: str, said: str) -> None:
     ended = bare(f"import abp_bridge.cli.{module}\n" + NAMED + RUN, *command.split())
     assert said in ended.stderr
     assert "on Windows, inside WSL." in ended.stderr
     assert (ended.returncode, ended.stdout) == (2, "")
 
 
-def test_what_is_wrong_is_logged_there_too(tmp_path: Path) -> None:
+def test_log_works_without_posix(tmp_path: Path) -> None:
     log = tmp_path / "log"
     ended = bare(RUN, "matrix", "--log-file", str(log), ABP_HEADLES="false")
     assert ended.returncode == 0

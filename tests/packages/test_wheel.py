@@ -1,6 +1,4 @@
-"""What is published, built as `make packages` builds it, and the wheel as somebody has it who never
-saw this repository: in an environment of its own, an empty home and a folder elsewhere.
-"""
+"""What `make packages` builds, and the wheel in an environment of its own with an empty home."""
 
 from __future__ import annotations
 
@@ -27,6 +25,7 @@ from support.paths import ROOT
 import abp_bridge
 from abp_bridge.cli.main import make_parser
 
+pytestmark = pytest.mark.process
 INSTALL_LIMIT = 240.0  # seconds: packages may have to come from an index
 LIMIT = 60.0  # seconds, for a command
 PRODUCT = ROOT / "abp_bridge"
@@ -145,7 +144,7 @@ def understood(arguments: list[str]) -> argparse.Namespace:
     return make_parser().parse_args(arguments)
 
 
-def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Path) -> None:
+def test_wheel_has_every_file_of_the_package(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
@@ -153,7 +152,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Path) -> No
     assert any(each.endswith(".dist-info/licenses/LICENSE") for each in names)
 
 
-def test_the_source_archive_can_be_tested(built: Path) -> None:
+def test_source_archive_has_tests_fixtures_and_docs(built: Path) -> None:
     """It has tests, fixtures and docs, and what was made on the way has not got into it."""
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as opened:
@@ -164,38 +163,25 @@ def test_the_source_archive_can_be_tested(built: Path) -> None:
     assert not [each for each in names if each.startswith((".venv", "dist")) or "pyc" in each]
 
 
-def test_the_module_is_the_command(stranger: Stranger) -> None:
-    said = stranger.run("python", "-m", "abp_bridge", "--version")
-    assert said == stranger.run("abp-bridge", "--version") == f"abp-bridge {abp_bridge.VERSION}\n"
-
-
-def test_it_is_the_installed_one_that_runs(stranger: Stranger) -> None:
+def test_wheel_has_a_command_of_each_name(stranger: Stranger) -> None:
+    version = f"abp-bridge {abp_bridge.VERSION}\n"
+    assert stranger.run("python", "-m", "abp_bridge", "--version") == version
+    assert stranger.run("abp-bridge", "--version") == version
+    assert stranger.run("abp-bridge-elsewhere", "--version") == version
     where = stranger.run("python", "-c", "import abp_bridge; print(abp_bridge.__file__)")
     assert Path(where.strip()).is_relative_to(stranger.programs.parent)
 
 
-def test_the_demo_runs_from_the_wheel(stranger: Stranger) -> None:
+def test_wheel_runs_the_demo(stranger: Stranger) -> None:
     assert "15 questions: 12 accepted" in stranger.run("abp-bridge", "demo")
 
 
-def test_a_question_is_asked_from_the_wheel(stranger: Stranger) -> None:
-    (stranger.folder / "answers.json").write_text('["summer"]')
-    asked = ("select", "Which season?", "spring", "summer")
-    answered = json.loads(stranger.run("abp-bridge", "ask", "--answers", "answers.json", *asked))
-    assert answered["data"]["selected"] == "summer"
-
-
-def test_the_matrix_is_printed_from_the_wheel(stranger: Stranger) -> None:
-    printed = json.loads(stranger.run("abp-bridge", "matrix", "--format", "json"))
-    assert printed["questions"]
-
-
-def test_fixtures_play_against_the_wheel(stranger: Stranger) -> None:
+def test_wheel_plays_fixtures(stranger: Stranger) -> None:
     files = [str(ROOT / "fixtures" / f"{name}.jsonl") for name in PLAYED]
     assert f"{len(files)} passed, 0 failed" in stranger.run("abp-bridge", "replay", *files)
 
 
-def test_an_extra_that_is_missing_is_named_with_a_command_that_works_without_pip(
+def test_wheel_names_a_missing_extra_with_a_command(
     stranger: Stranger,
 ) -> None:
     ended = stranger.start("abp-bridge", "try", "demo:page")
@@ -205,7 +191,7 @@ def test_an_extra_that_is_missing_is_named_with_a_command_that_works_without_pip
     assert "playwright" in ended.stderr.partition(command)[2]
 
 
-def test_the_readme_on_an_index_says_whose_it_is_and_the_one_here_does_not(built: Path) -> None:
+def test_readme_of_the_wheel_names_its_owner(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         (name,) = (each for each in opened.namelist() if each.endswith("/METADATA"))
@@ -216,13 +202,7 @@ def test_the_readme_on_an_index_says_whose_it_is_and_the_one_here_does_not(built
     assert "mcp-name" not in (ROOT / "README.md").read_text()
 
 
-def test_a_package_of_another_name_has_a_command_of_that_name(stranger: Stranger) -> None:
-    assert stranger.run("abp-bridge-elsewhere", "--version") == stranger.run(
-        "abp-bridge", "--version"
-    )
-
-
-def test_the_entry_of_the_mcp_registry_starts_a_server(built: Path) -> None:
+def test_mcp_registry_entry_starts_a_server(built: Path) -> None:
     entry = json.loads((built / "server.json").read_text())
     assert entry["name"] == IDENTITY.server
     assert entry["repository"] == {"url": IDENTITY.repository, "source": "example"}
@@ -237,7 +217,7 @@ def test_the_entry_of_the_mcp_registry_starts_a_server(built: Path) -> None:
     assert "ABP_PAGE" in {each["name"] for each in package["environmentVariables"]}
 
 
-def test_the_entry_of_the_acp_registry_starts_an_agent(built: Path) -> None:
+def test_acp_registry_entry_starts_an_agent(built: Path) -> None:
     folder = built / "acp-registry" / IDENTITY.package
     entry = json.loads((folder / "agent.json").read_text())
     assert (entry["id"], entry["authors"]) == (IDENTITY.package, ["Ada Example"])
@@ -249,9 +229,7 @@ def test_the_entry_of_the_acp_registry_starts_an_agent(built: Path) -> None:
     assert [each.attrib["fill"] for each in icon] == ["currentColor"]
 
 
-def test_the_bundle_has_the_wheel_and_a_program_that_starts_it(
-    bundle: Path, stranger: Stranger
-) -> None:
+def test_bundle_has_the_wheel_and_starts_it(bundle: Path, stranger: Stranger) -> None:
     manifest = json.loads((bundle / "manifest.json").read_text())
     server = manifest["server"]
     project = tomllib.loads((bundle / "pyproject.toml").read_text())
@@ -265,7 +243,7 @@ def test_the_bundle_has_the_wheel_and_a_program_that_starts_it(
     assert list(manifest["user_config"]) == ["app"]
 
 
-def test_without_a_name_of_ones_own_nothing_is_claimed(tmp_path: Path) -> None:
+def test_entries_without_a_name_claim_nothing(tmp_path: Path) -> None:
     entries = [make(Identity()) for make in (acp_registry, bundle_manifest)]
     assert "http" not in json.dumps([each | {"tools": ""} for each in entries])
     with pytest.raises(ValidationError):

@@ -151,7 +151,6 @@ HEAD = '{"abp-fixture": 1}\n'
 # text, the error
 MALFORMED = {
     "nothing": ("", "a trace or a fixture begins with a head line"),
-    "no JSON": ("hello\nworld\n", "line 1: this is not JSON"),
     "no head": (
         '{"way": "host->bridge", "message": {}}\n',
         "line 1: the first line must be a head",
@@ -235,7 +234,6 @@ CONNECT_TYPED = (
     ' {"method": "session/prompt", "params": {"prompt": [{"type": "text", "text":'
     ' "/connect HTTP://a.example"}]}}'
 )
-HUGE = {"jsonrpc": "2.0", "id": 10**400, "method": "ping"}
 UNSHOWN = "something that the fixture does not show"
 # what is odd -> (the head, the lines, the error)
 ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
@@ -243,16 +241,6 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
         {},
         [HOST, NAMED, told("person", open="[id 1]", fill=[])],
         "line 4: with what the bridge chose in it, its fill cannot be read",
-    ),
-    "a number for what is typed": (
-        {"run": WITH_TTY},
-        [HOST, NAMED, told("person", keys="[id 1]")],
-        "its keys cannot be read",
-    ),
-    "a number for a line": (
-        {},
-        [HOST, NAMED, told("host", raw="[id 1]")],
-        "its raw cannot be read",
     ),
     "a number for a member": (
         {},
@@ -270,26 +258,11 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
         "line 2: this is nested more than 200 levels deep",
     ),
     "half of a character, said": ({}, [told("host", raw="\ud800")], "its raw cannot be read"),
-    "half of a character, heard": (
-        {},
-        [HOST, {"way": "bridge->host", "message": {"id": 1, "result": "\ud800"}}],
-        "is not as it should be",
-    ),
-    "half of a character in a file": (
-        {"files": {"x": "\ud800"}},
-        [],
-        "files in the head: no command and no file",
-    ),
     "controls in what it shows": ({"shows": "\x1b[2J", "run": ["ask"]}, [], "\\x1b[2J"),
     "a NUL in run": (
         {"run": ["serve", "\0"]},
         [],
         "run in the head: no command and no file can have a NUL",
-    ),
-    "a variable with =": (
-        {"env": {"TERM=x": "y"}},
-        [],
-        "env in the head: 'TERM=x' is no setting that a fixture may make",
     ),
     "an open brace": ({"run": ["serve", "{"]}, [], "run in the head: '{' is no option"),
     "empty braces": (
@@ -298,30 +271,12 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
         "run in the head: --app 'stdio:{}' is refused",
     ),
     "a party that is a folder": ({"run": ["serve", "--app", "stdio:{app ..}"]}, [], "is refused"),
-    "two parties of one name": (
-        {"run": ["serve", "--app", "stdio:{app}", "--app", "stdio:{app app}"]},
-        [],
-        "two of its parties would have one name",
-    ),
     "a file named as the stand-ins' socket": (
         {"files": {"s": "x", "app": "x"}, "patience": 1},
         [HOST, PONG, PONG],
         "nothing came",
     ),
-    "no patience": ({"patience": 0}, [], "patience in the head cannot be read"),
     "endless patience": ({"patience": 10**400}, [], "patience in the head cannot be read"),
-    "a huge id": ({"patience": 1}, [told("host", message=HUGE), PONG], "line 3: "),
-    "a number that is too huge": ({}, ["9" * 5_000], "line 2: this is not JSON"),
-    "a list as id": (
-        {},
-        [told("host", message={"jsonrpc": "2.0", "id": [1], "method": {}}), NAMED],
-        UNSHOWN,
-    ),
-    "a user who is sent a number": (
-        {},
-        [HOST, PONG, {"way": "bridge->person", "message": 5}],
-        "the questions API's response was expected",
-    ),
     "a terminal that is not read": (
         {"run": WITH_TTY, "patience": 1},
         [told("person", keys="x\n" * 50_000), PONG],
@@ -357,25 +312,12 @@ ODD: dict[str, tuple[Json, Sequence[Json], str]] = {
         [told("person", http="GET /question"), PONG],
         'there is no port to ask at: "run" in the head needs',
     ),
-    "an invalid request": (
-        {},
-        [told("person", http="DELETE /all"), PONG],
-        "its http cannot be read: it must be a request to the questions API",
-    ),
-    "an odd button": (
-        {},
-        [told("person", open="[link 1]", fill=[], press="explode"), PONG],
-        "its fill cannot be read",
-    ),
 }
 
 
 @pytest.mark.terminal
 def test_replay_says_why_an_odd_fixture_fails(tmp_path: Path) -> None:
-    texts = {
-        odd: fixture_text(head, *entries).replace(f'"{"9" * 5_000}"', "9" * 5_000)
-        for odd, (head, entries, _) in ODD.items()
-    }
+    texts = {odd: fixture_text(head, *entries) for odd, (head, entries, _) in ODD.items()}
     said = failures(tmp_path, texts, "--patience", "6")
     assert without({odd: words for odd, (*_, words) in ODD.items()}, said) == {}
     assert "\x1b" not in "".join(said.values())
@@ -408,10 +350,6 @@ REFUSED: dict[str, tuple[Json, str]] = {
         {"run": ["serve", "--app", "stdio:rm -rf x"]},
         "--app 'stdio:rm -rf x' is refused: an app must be a stand-in",
     ),
-    "a command as app, in one word": (
-        {"run": ["serve", "--app=stdio:sh"]},
-        "--app 'stdio:sh' is refused",
-    ),
     "a command after the stand-in": ({"run": ["serve", "--app", "stdio:{app};sh"]}, "is refused"),
     "a page as app": ({"run": ["serve", "--app", "https://app.example"]}, "is refused"),
     "a short option": (
@@ -419,12 +357,9 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "'--rec' is no option that a fixture may use",
     ),
     "a command as agent": ({"run": ["acp", "--", "sh", "-c", "x"]}, STAND_IN),
-    "an agent without a command": ({"run": ["acp", "--"]}, STAND_IN),
     "a command as server": ({"run": ["mcp", "--", "sh", "-c", "x"]}, STAND_IN),
     "an agent as server": ({"run": ["mcp", "--", "{agent}"]}, STAND_IN),
-    "a server without a command": ({"run": ["mcp", "--url", "https://x.example"]}, STAND_IN),
     "a browser for a server": ({"env": {"ABP_PAGE": "open"}}, "a replay opens no browser"),
-    "an agent of serve's": ({"run": ["serve", "--", "{agent}"]}, STAND_IN),
     "another command": ({"run": ["install", "zed"]}, "must begin with serve, acp or mcp"),
     "a file elsewhere": (
         {"run": ["serve", "--record", "/tmp/x"]},
@@ -437,7 +372,6 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "ABP_SAMPLING='https://x.example/v1#m' is refused: a model must be a stand-in",
     ),
     "another terminal": ({"run": ["serve", "--tty", "/dev/tty1"]}, "it must be {tty}"),
-    "another port": ({"run": ["serve", "--questions-api", "80"]}, "it must be {port}"),
     "a browser": ({"run": ["serve", "--page", "open"]}, "a replay opens no browser"),
     "a private host": (
         {"run": ["serve", "--allow", "10.0.0.1"]},
@@ -456,9 +390,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "ABP_RECORD='/tmp/x' is refused: it must lie in {folder}",
     ),
     "a folder after a file": ({"env": {"ABP_ROOTS": "{folder}/a:/etc"}}, "each must lie in {fold"),
-    "folders in env": ({"env": {"ABP_ROOTS": "{folder}:/etc"}}, "each must lie in {folder}"),
     "a library": ({"env": {"LD_PRELOAD": "x.so"}}, "'LD_PRELOAD' is no setting"),
-    "a path": ({"env": {"PATH": "{folder}"}}, "'PATH' is no setting"),
     "a terminal's file": ({"env": {"TERM": "../../x"}}, "TERM='../../x' is refused"),
     "a zone's file": ({"env": {"TZ": ":/etc/x"}}, "TZ=':/etc/x' is refused"),
 }
@@ -760,41 +692,6 @@ def test_match_doubles_brackets_before_a_word() -> None:
     assert not match("[[any]", "anything", {})
     assert match({"...": "[[any]"}, {"...": "[any]"}, {})
     assert not match({"...": "[[any]"}, {}, {}), "it is a member like any other"
-
-
-PIECES = ["[any]", "[number]", "[either a|ab]", "[id 1]", "a", "b", "1", "1.", "-", " ", "see "]
-MEANT = {
-    "[any]": ".*?",
-    "[number]": r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?",
-    "[either a|ab]": "(?:ab|a)",
-    "[id 1]": r"(?P<id>[^\s\"\\]+?)",
-}
-
-
-def expression_of(pieces: Sequence[str]) -> str:
-    """What the grammar says: each word ends where the letters after it begin, the last one where
-    the letters at the end do, and nothing is taken back.
-    """
-    expression, known = "", False
-    words = parts("".join(pieces))
-    for place in range(1, len(words), 2):
-        word, after = words[place], re.escape(words[place + 1])
-        end = r"\Z" if place + 2 == len(words) else ""
-        meant = "(?P=id)" if word == "[id 1]" and known else MEANT[word]
-        known = known or word == "[id 1]"
-        number = "(?>" + meant + ")" if word == "[number]" else meant
-        expression += f"(?>{number}{after}{end})"
-    return re.escape(words[0]) + expression
-
-
-@given(st.lists(st.sampled_from(PIECES), max_size=6), st.text("ab1.-e see", max_size=12))
-def test_match_reads_from_the_left_without_backtracking(pieces: Sequence[str], text: str) -> None:
-    pieces, text = ["x", *pieces], f"x{text}"  # a name that stands alone may be a number, too
-    read = re.fullmatch(expression_of(pieces), text, re.DOTALL)
-    found = match("".join(pieces), text, {})
-    assert bool(found) is (read is not None)
-    if read is not None:
-        assert found.learned.get("[id 1]") == read.groupdict().get("id")
 
 
 @pytest.mark.parametrize(
