@@ -65,7 +65,7 @@ def accept(**content: Json) -> Json:
 
 DECLINE = {"action": "decline"}
 CANCEL = {"action": "cancel"}
-LEGACY = {"ABP_MCP_MODERN": "false"}
+LEGACY: Json = {"ABP_MCP_MODERN": "false"}
 COLOUR = {  # what Claude asks by itself, with `AskUserQuestion`
     "question": "Which colour?",
     "header": "Colour",
@@ -411,8 +411,9 @@ def goose(stage: Stage, **bridge_env: str) -> Editor:
     return Editor(stage, [stage.program, "acp"], goose_home(stage), stage.bridge(), **bridge_env)
 
 
-def claude(stage: Stage, **bridge_env: str) -> Editor:
-    return Editor(stage, [stage.program], claude_home(stage), stage.bridge(), **bridge_env)
+def claude(stage: Stage, *, tool_timeout: float | None = None, **bridge_env: str) -> Editor:
+    home = claude_home(stage, tool_timeout)
+    return Editor(stage, [stage.program], home, stage.bridge(), **bridge_env)
 
 
 # --- hosts that run one prompt, headless, to its end ----------------------------------------------
@@ -431,8 +432,11 @@ def claude_command(stage: Stage, *arguments: str, **bridge_env: str) -> list[str
     return [program, *arguments, *options, "mcp__abp"]
 
 
-def claude_print(stage: Stage, script: str, **bridge_env: str) -> None:
-    run(stage, claude_command(stage, "-p", script, **bridge_env), claude_home(stage))
+def claude_print(
+    stage: Stage, script: str, *, tool_timeout: float | None = None, **bridge_env: str
+) -> None:
+    command = claude_command(stage, "-p", script, **bridge_env)
+    run(stage, command, claude_home(stage, tool_timeout))
 
 
 def copilot_home(stage: Stage) -> dict[str, str]:
@@ -445,18 +449,18 @@ def copilot_home(stage: Stage) -> dict[str, str]:
 
 
 def copilot_command(
-    stage: Stage, *arguments: str, timeout: float | None = None, **bridge_env: str
+    stage: Stage, *arguments: str, tool_timeout: float | None = None, **bridge_env: str
 ) -> list[str | Path]:
-    clock = {} if timeout is None else {"timeout": round(timeout * 1000)}
+    clock = {} if tool_timeout is None else {"timeout": round(tool_timeout * 1000)}
     server = {"tools": ["*"], **server_entry(stage, bridge_env), **clock}
     servers = json.dumps({"mcpServers": {"abp": server}})
     return [stage.program, "--additional-mcp-config", servers, "--allow-all-tools", *arguments]
 
 
 def copilot_print(
-    stage: Stage, script: str, *, timeout: float | None = None, **bridge_env: str
+    stage: Stage, script: str, *, tool_timeout: float | None = None, **bridge_env: str
 ) -> None:
-    command = copilot_command(stage, "-p", script, timeout=timeout, **bridge_env)
+    command = copilot_command(stage, "-p", script, tool_timeout=tool_timeout, **bridge_env)
     run(stage, command, copilot_home(stage))
 
 

@@ -13,8 +13,8 @@ from .hosts import (
     Editor,
     Host,
     Question,
-    claude_command,
-    claude_home,
+    claude,
+    claude_print,
     codex_exec,
     goose_extension,
     goose_home,
@@ -99,19 +99,24 @@ def talk(host: Host, script: str, person: Person) -> None:
     host.talk(script, lambda question: person(shown_form(question)))
 
 
-# --- Codex ----------------------------------------------------------------------------------------
+# --- hosts ----------------------------------------------------------------------------------------
 
 
-def codex_app_server(stage: Stage, setting: Setting, script: str, person: Person) -> None:
-    with AppServer(stage, tool_timeout=setting.tool_timeout, **setting.env) as codex:
-        talk(codex, script, person)
+def headless(prompt: Callable[..., None]) -> Play:
+    """A host that runs one prompt to its end."""
+
+    def play(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+        prompt(stage, script, tool_timeout=setting.tool_timeout, **setting.env)
+
+    return play
 
 
-def codex_headless(stage: Stage, setting: Setting, script: str, person: Person) -> None:
-    codex_exec(stage, script, required=True, tool_timeout=setting.tool_timeout, **setting.env)
+def in_an_editor(opened: Callable[..., Host]) -> Play:
+    def play(stage: Stage, setting: Setting, script: str, person: Person) -> None:
+        with opened(stage, tool_timeout=setting.tool_timeout, **setting.env) as host:
+            talk(host, script, person)
 
-
-# --- Goose ----------------------------------------------------------------------------------------
+    return play
 
 
 def goose_in_an_editor(stage: Stage, setting: Setting, script: str, person: Person) -> None:
@@ -119,22 +124,6 @@ def goose_in_an_editor(stage: Stage, setting: Setting, script: str, person: Pers
     with Editor(stage, [stage.program, "acp"], env, ()) as agent:
         talk(agent, script, person)
 
-
-# --- Claude Code ----------------------------------------------------------------------------------
-
-
-def claude_in_an_editor(stage: Stage, setting: Setting, script: str, person: Person) -> None:
-    env = claude_home(stage, setting.tool_timeout)
-    with Editor(stage, [stage.program], env, stage.bridge(), **setting.env) as agent:
-        talk(agent, script, person)
-
-
-def claude_headless(stage: Stage, setting: Setting, script: str, person: Person) -> None:
-    command = claude_command(stage, "-p", script, **setting.env)
-    run(stage, command, claude_home(stage, setting.tool_timeout))
-
-
-# --- opencode -------------------------------------------------------------------------------------
 
 OPENCODE = Path(__file__).with_name("opencode.json")
 
@@ -156,13 +145,13 @@ ROWS: dict[str, Row] = {
     "codex-app-server": Row(
         "Codex in an editor (`codex app-server`)",
         "codex",
-        codex_app_server,
+        in_an_editor(AppServer),
         clock="`tool_timeout_sec`",
     ),
     "codex-exec": Row(
         "Codex without a terminal (`codex exec`)",
         "codex",
-        codex_headless,
+        headless(codex_exec),
         shows=False,
         unasked="trip.confirm",
         clock="`tool_timeout_sec`",
@@ -176,14 +165,14 @@ ROWS: dict[str, Row] = {
     "claude-acp": Row(
         "Claude Code in an editor (`claude-agent-acp`)",
         "claude",
-        claude_in_an_editor,
+        in_an_editor(claude),
         unasked="trip.describe",
         clock="`MCP_TOOL_TIMEOUT`",
     ),
     "claude-print": Row(
         "Claude Code without a terminal (`claude -p`)",
         "claude",
-        claude_headless,
+        headless(claude_print),
         shows=False,
         unasked="trip.confirm",
         clock="`MCP_TOOL_TIMEOUT`",

@@ -28,7 +28,7 @@ from .hosts import (
     run,
     server_entry,
 )
-from .rows import Person, Row, Setting, Shown, not_here, talk
+from .rows import Person, Row, Setting, Shown, headless, not_here, talk
 from .stage import BRIDGE_ENV, Stage
 from .terminals import look, terminal, type_keys
 
@@ -67,10 +67,6 @@ def qwen_print(stage: Stage, setting: Setting, script: str, person: Person) -> N
 # --- Copilot --------------------------------------------------------------------------------------
 
 
-def copilot_headless(stage: Stage, setting: Setting, script: str, person: Person) -> None:
-    copilot_print(stage, script, timeout=setting.tool_timeout, **setting.env)
-
-
 _CARDS = _FORM, _LINK, _DONE = "abp needs information.", "abp wants you to visit", "● DONE"
 
 
@@ -79,7 +75,7 @@ def copilot_terminal(stage: Stage, setting: Setting, script: str, person: Person
     home.mkdir(exist_ok=True)
     (home / "config.json").write_text(json.dumps({"trusted_folders": [str(stage.work)]}))
     env = {"ABP_TOOL_CACHE": str(stage.home / "tools"), **setting.env}  # not the tests' own
-    command = copilot_command(stage, "-i", script, timeout=setting.tool_timeout, **env)
+    command = copilot_command(stage, "-i", script, tool_timeout=setting.tool_timeout, **env)
     with terminal(stage, copilot_home(stage), *command) as pane:
         while _DONE not in (drawn := look(pane, re.compile("|".join(_CARDS)).search)):
             card = next(each for each in _CARDS if each in drawn)
@@ -247,7 +243,7 @@ ROWS: dict[str, Row] = {
     "copilot-print": Row(
         "Copilot CLI without a terminal (`copilot -p`)",
         "copilot",
-        copilot_headless,
+        headless(copilot_print),
         shows=False,
         unasked="trip.confirm",
         clock="`timeout` of the server",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from .hosts import LEGACY, accept, asking, calling, claude, gist
@@ -11,7 +13,7 @@ ERAS = pytest.mark.parametrize("era", [{}, LEGACY], ids=["modern", "legacy"])
 
 
 @ERAS
-def test_form_is_relayed_to_the_editor(stage: Stage, era: dict[str, str]) -> None:
+def test_form_is_relayed_to_the_editor(stage: Stage, era: dict[str, Any]) -> None:
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
@@ -77,27 +76,6 @@ async def opened(stage: Stage) -> AsyncIterator[tuple[Hosted, Sdk]]:
                 assert await process.wait() == 0
 
 
-def play(
-    stage: Stage, requests: list[Json], person: Callable[[Sdk], Coroutine[Any, Any, None]]
-) -> list[Json]:
-    """The app asks all `requests` at once, and `person` answers: the ABP responses."""
-
-    async def run() -> list[Json]:
-        responses: list[Json] = []
-        async with opened(stage) as (host, sdk), anyio.create_task_group() as tasks:
-
-            async def ask() -> None:
-                responses.extend(
-                    json.loads(text(await host.call("demo.ask_all", requests=requests)))
-                )
-
-            tasks.start_soon(ask)
-            await person(sdk)
-        return responses
-
-    return anyio.run(run)
-
-
 TRIP = {
     "type": "object",
     "properties": {
@@ -108,66 +86,51 @@ TRIP = {
     },
     "required": ["city", "meals", "seats"],
 }
+PLAN = {"method": "elicitation/input", "params": {"prompt": "Plan it", "schema": TRIP}}
+SECRET = {
+    "method": "elicitation/input",
+    "params": {"prompt": "Your API key?", "schema": {"type": "string"}},
+}
 
 
-def test_the_sdk_lists_and_answers_what_an_app_asks(stage: Stage) -> None:
-    async def person(sdk: Sdk) -> None:
-        asked = await sdk.event("question.asked")
-        assert await sdk.call("list") == (200, [asked])
-        assert [info["question"].partition("\n")[0] for info in asked["questions"]] == [
-            "demo asks: Plan it"
-        ] * 4
-        bad = await sdk.call(
-            "reply", requestID=asked["id"], answers=[["Oslo"], [], ["2"], ["Leave empty"]]
-        )
-        assert (bad[0], "'Oslo' is none of the options" in bad[1]["message"]) == (400, True)
-        answers = [["Rome"], ["a", "c"], ["2"], ["by the window"]]
-        assert await sdk.call("reply", requestID=asked["id"], answers=answers) == (200, True)
-        replied = await sdk.event("question.replied")
-        assert (replied["requestID"], replied["sessionID"], replied["answers"]) == (
-            asked["id"],
-            asked["sessionID"],
-            answers,
-        )
-        assert (await sdk.call("reply", requestID=asked["id"], answers=answers))[0] == 404
-        assert await sdk.call("list") == (200, [])
-
-    (response,) = play(
-        stage,
-        [{"method": "elicitation/input", "params": {"prompt": "Plan it", "schema": TRIP}}],
-        person,
-    )
-    assert gist(response) == (
-        True,
-        {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}},
-        "person",
-    )
+async def answer(sdk: Sdk) -> None:
+    asked = await sdk.event("question.asked")
+    assert await sdk.call("list") == (200, [asked])
+    texts = [info["question"].partition("\n")[0] for info in asked["questions"]]
+    assert texts == ["demo asks: Plan it"] * 4
+    wrong = [["Oslo"], [], ["2"], ["Leave empty"]]
+    status, error = await sdk.call("reply", requestID=asked["id"], answers=wrong)
+    assert (status, "'Oslo' is none of the options" in error["message"]) == (400, True)
+    answers = [["Rome"], ["a", "c"], ["2"], ["by the window"]]
+    assert await sdk.call("reply", requestID=asked["id"], answers=answers) == (200, True)
+    replied = await sdk.event("question.replied")
+    assert (replied["requestID"], replied["answers"]) == (asked["id"], answers)
+    assert (await sdk.call("reply", requestID=asked["id"], answers=answers))[0] == 404
+    assert await sdk.call("list") == (200, [])
 
 
-def test_the_sdk_rejects_a_question(stage: Stage) -> None:
-    async def person(sdk: Sdk) -> None:
-        asked = await sdk.event("question.asked")
-        assert await sdk.call("reject", requestID=asked["id"]) == (200, True)
-        assert (await sdk.event("question.rejected"))["requestID"] == asked["id"]
-
-    (response,) = play(
-        stage, [{"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
-    )
-    assert response["metadata"]["outcome"] == "declined"
+async def reject(sdk: Sdk) -> None:
+    asked = await sdk.event("question.asked")
+    assert await sdk.call("reject", requestID=asked["id"]) == (200, True)
+    assert (await sdk.event("question.rejected"))["requestID"] == asked["id"]
 
 
-def test_the_sdk_never_sees_a_secret(stage: Stage) -> None:
-    async def person(sdk: Sdk) -> None:
-        asked = await sdk.event("question.asked")
-        assert "Go?" in asked["questions"][0]["question"], asked
-        assert await sdk.call("reply", requestID=asked["id"], answers=[["Yes"]]) == (200, True)
+def test_sdk_answers_and_rejects_but_never_sees_a_secret(stage: Stage) -> None:
+    responses: list[Json] = []
 
-    secret = {
-        "method": "elicitation/input",
-        "params": {"prompt": "Your API key?", "schema": {"type": "string"}},
-    }
-    refused, response = play(
-        stage, [secret, {"method": "elicitation/confirm", "params": {"message": "Go?"}}], person
-    )
+    async def ask(host: Hosted, *requests: Json) -> None:
+        responses.extend(json.loads(text(await host.call("demo.ask_all", requests=requests))))
+
+    async def run() -> None:
+        async with opened(stage) as (host, sdk):
+            for requests, person in (([SECRET, PLAN], answer), ([PLAN], reject)):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(ask, host, *requests)
+                    await person(sdk)
+
+    anyio.run(run)
+    refused, planned, rejected = responses
     assert refused["error"]["code"] == "NOT_SUPPORTED"
-    assert gist(response) == (True, {"confirmed": True}, "person")
+    value = {"city": "Rome", "meals": ["a", "c"], "seats": 2, "note": "by the window"}
+    assert gist(planned) == (True, {"value": value}, "person")
+    assert rejected["metadata"]["outcome"] == "declined"
