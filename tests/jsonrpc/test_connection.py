@@ -1,6 +1,4 @@
-"""A connection: waiting for answers, cancelling requests, and an outbox that a slow reader cannot
-fill.
-"""
+"""A connection: answers, cancelled requests, and an outbox that a slow reader cannot fill."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 class Source(ByteReader):
-    """What the other side wrote."""
+    """What the peer writes."""
 
     def __init__(self) -> None:
         self._put, self._got = anyio.create_memory_object_stream[bytes](100)
@@ -73,7 +71,7 @@ class Source(ByteReader):
 
 
 class Sink:
-    """A reader that takes as much as it has room for. `room` of None is no end of it."""
+    """A reader that takes `room` bytes; None for any number."""
 
     def __init__(self, room: int | None = None) -> None:
         self.written = bytearray()
@@ -124,7 +122,7 @@ def withdraw(id: Json, reason: str) -> tuple[str, Json]:
 
 
 class Ends:
-    """A link and the other side of it."""
+    """A connection and its peer."""
 
     def __init__(
         self, *, room: int | None = None, takes_back: bool = True, shared: bool = False
@@ -151,7 +149,7 @@ class Ends:
 
 @asynccontextmanager
 async def running(**more: Any) -> AsyncIterator[Ends]:
-    """A running link. It must end by itself when the other side ends."""
+    """Run a connection, which must end when its peer ends."""
     ends = Ends(**more)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -175,7 +173,7 @@ async def cancelled_request(ends: Ends) -> AsyncIterator[None]:
 
 
 async def until(done: Callable[[], object]) -> None:
-    """Let the others work until it is so."""
+    """Let other tasks run until `done`."""
     while not done():
         await anyio.lowlevel.checkpoint()
 
@@ -209,7 +207,7 @@ ERRORS: dict[str, tuple[Json, int, str]] = {
         "no such thing (-32601)",
     ),
     "without a message": ({"code": 5}, 5, "no message (5)"),
-    "with a code that is none": ({"code": "x", "message": "no"}, 0, "no (0)"),
+    "with an invalid code": ({"code": "x", "message": "no"}, 0, "no (0)"),
 }
 
 
@@ -464,7 +462,7 @@ async def test_exception_in_a_message_handler_ends_the_connection() -> None:
 
 
 async def test_cancelled_connection_closes_its_descriptors_silently() -> None:
-    """However far it is: before a byte, in the turn in which bytes come, and after."""
+    """Before a byte, in the turn in which bytes come, and after."""
     heard: list[int] = []
     for turns in range(12):
         ours, theirs = os.pipe(), os.pipe()

@@ -24,7 +24,7 @@ with open(sys.argv[1]) as file:
 
 @contextmanager
 def opened(file: Path, how: str) -> Iterator[int]:
-    """A process that has the file open, and locks it or not: its id."""
+    """Run a process that has the file open, locked or not; yield its id."""
     command = [sys.executable, "-c", HOLDER, str(file), how]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Messages as lines, and lines as messages."""
+"""Messages to lines and back."""
 
 from __future__ import annotations
 

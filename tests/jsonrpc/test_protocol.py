@@ -39,7 +39,7 @@ def line(**message: Json) -> bytes:
 
 
 def written(data: bytes) -> Json:
-    """What stands on the wire: one line, valid UTF-8, valid JSON."""
+    """Parse a line that was written: valid UTF-8 and JSON."""
     assert data.endswith(b"\n")
     assert data.count(b"\n") == 1
     message = json.loads(data.decode(), parse_constant=pytest.fail)
@@ -116,7 +116,7 @@ READ: dict[str, tuple[bytes, list[IncomingMessage]]] = {
     "an id with a fraction": (line(id=1.5, method="a"), [Request(1.5, "a", None)]),
     "a huge id": (line(id=10**100, method="a"), [Request(10**100, "a", None)]),
     "an answer to nothing": (line(id=7, result=1), [UnmatchedResponse(7)]),
-    "an error to nobody": (line(id=None, error={"code": 1}), [UnmatchedResponse(None)]),
+    "an error without an id": (line(id=None, error={"code": 1}), [UnmatchedResponse(None)]),
     "empty lines": (b"\n\r\n  \n", []),
     "a line with a carriage return": (
         line(method="a").replace(b"\n", b"\r\n"),

@@ -63,21 +63,19 @@ async def pipe() -> AsyncIterator[Pipe]:
 
 def test_pipe_is_read_by_a_busy_loop() -> None:
     async def read_at_work() -> bytes:
-        reading, writing = os.pipe()
-        source, read = StreamReader(reading), list[bytes]()
+        pipe, read = Pipe(), list[bytes]()
 
         async def read_on() -> None:
-            read.append(await source.receive())
+            read.append(await pipe.source.receive())
 
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(read_on)
                 await anyio.wait_all_tasks_blocked()
-                os.write(writing, b"hello")
+                pipe.write(b"hello")
                 while not read:  # noqa: ASYNC110 (a loop that always has work)
                     await asyncio.sleep(0)
-        os.close(writing)
-        source.close()
+        pipe.close()
         return read[0]
 
     assert anyio.run(read_at_work, backend_options=OPTIONS) == b"hello"
@@ -396,7 +394,7 @@ def test_serve_with_files_as_stdin_and_stdout(tmp_path: Path) -> None:
 
 @contextmanager
 def stderr_to(fd: int) -> Iterator[None]:
-    """Send this process's stderr there, as a host may have done."""
+    """Send this process's stderr to a descriptor."""
     kept = os.dup(2)
     os.dup2(fd, 2)
     os.close(fd)
@@ -409,7 +407,7 @@ def stderr_to(fd: int) -> Iterator[None]:
 
 @asynccontextmanager
 async def copying(aloud: type[Stderr] = Stderr, **more: Any) -> AsyncIterator[tuple[Stderr, int]]:
-    """A pipe as this process's stderr: who writes to it, and its reading end."""
+    """Copy to a pipe that is this process's stderr; yield its reading end too."""
     reading, writing = os.pipe()
     with stderr_to(writing), anyio.fail_after(PATIENCE):
         stderr = aloud(**more)

@@ -28,7 +28,7 @@ def python(code: str) -> list[str]:
 
 
 async def line(child: Child) -> str:
-    """Its next line; a bound so that no child can hold the tests."""
+    """Read the next line of a child."""
     data = b""
     with anyio.fail_after(PATIENCE):
         while not data.endswith(b"\n"):
@@ -39,7 +39,7 @@ async def line(child: Child) -> str:
 
 
 async def ends(watched: int) -> None:
-    """Wait until a process that `os.pidfd_open` watches has ended, whoever is to reap it."""
+    """Wait until a process has exited, by its pidfd."""
     with anyio.fail_after(PATIENCE):
         await anyio.wait_readable(watched)
     os.close(watched)
@@ -84,7 +84,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that ends by itself has the time for it, also on a busy machine."""
+    """Give a child time to exit, also on a busy machine."""
     monkeypatch.setattr(process_module, "GRACE", 2.0)
 
 

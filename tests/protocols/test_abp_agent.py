@@ -1,4 +1,4 @@
-"""ABP's other end: what an agent says, is told and gets, in either binding."""
+"""The agent's end of ABP: what an agent sends and gets, in both bindings."""
 
 from __future__ import annotations
 
@@ -178,7 +178,6 @@ def test_withdrawal_names_the_question() -> None:
 
 
 def test_envelope_survives_both_ends() -> None:
-    """What the other end writes is what ours reads, and the other way round."""
     ours = AgentEnvelope(lambda: 1.5)
     for method in ("initialize", "capabilities/list", "capabilities/call", "shutdown"):
         request: Json = {
@@ -244,7 +243,6 @@ def test_envelope_error_has_an_abp_code() -> None:
 
 
 def test_envelope_answer_has_the_type_of_its_request() -> None:
-    """Ids that are alike as text are not the same; a request in JSON-RPC has one as well."""
     ours = AgentEnvelope(lambda: 0)
     ours.inward({"type": "capabilities/call", "id": 1, "payload": {}})
     ours.inward({"type": "capabilities/list", "id": "1", "payload": {}})

@@ -1,6 +1,4 @@
-"""Questions to an ABP agent: an ABP app's as they came, anybody else's as the closest method; and
-that a question which passes from ABP to ABP is the same question, with the same answer.
-"""
+"""Questions to an ABP agent: ABP's unchanged, others by the closest method."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def asked(method: str, **params: Json) -> Question:
 
 
 def elicited(properties: Json, *required: str, destructive: bool = False) -> Question:
-    """What an MCP server asks."""
+    """Decode a form of an MCP server."""
     schema: Json = {"type": "object", "properties": properties, "required": list(required)}
     raw: Json = {"message": "Go on?", "requestedSchema": schema}
     return decode_elicitation(raw, id="q", origin="server", destructive=destructive)
@@ -230,7 +228,7 @@ def test_other_question_is_asked_by_the_closest_method(
 
 
 def test_destructive_request_has_no_default() -> None:
-    """An irreversible form of a server's must not be accepted with one key."""
+    """A destructive form must not be accepted with one key."""
     question = elicited(
         {"name": {"type": "string", "default": "all"}, "other": {"type": "string"}},
         destructive=True,
@@ -258,18 +256,14 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         failed("USER_CANCELLED", outcome="cancelled", answeredBy="person"),
         AgentAnswer(Outcome.CANCELLED, reason="USER_CANCELLED"),
     ),
-    "nobody in time": (failed("TIMEOUT"), AgentAnswer(Outcome.TIMED_OUT, reason="TIMEOUT")),
+    "a timeout": (failed("TIMEOUT"), AgentAnswer(Outcome.TIMED_OUT, reason="TIMEOUT")),
     "its session ended": (
         failed("CANCELLED", outcome="withdrawn"),
         AgentAnswer(Outcome.WITHDRAWN, reason="CANCELLED"),
     ),
-    "nobody there": (
+    "not supported": (
         failed("NOT_SUPPORTED", "No screen."),
         AgentAnswer(Outcome.UNSUPPORTED, reason="No screen."),
-    ),
-    "an error in words": (
-        {"success": False, "error": "Oh."},
-        AgentAnswer(Outcome.UNSUPPORTED, reason="Oh."),
     ),
     "an empty error": ({"success": False, "error": {}}, AgentAnswer(Outcome.DECLINED)),
     "a policy's no": (
@@ -280,11 +274,11 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         {**YES, "metadata": {"answeredBy": "model"}},
         AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}, AnsweredBy.MODEL),
     ),
-    "that a person answered is no proof": (
+    "answered by a person is not believed": (
         {**YES, "metadata": {"answeredBy": "person"}},
         AgentAnswer(Outcome.ACCEPTED, {"confirmed": True}),
     ),
-    "a default in place of a person who declined": (
+    "a default after a decline": (
         {
             "success": True,
             "data": {"value": "aisle"},
@@ -292,7 +286,7 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         },
         AgentAnswer(Outcome.DECLINED),
     ),
-    "a yes of nobody": (
+    "a yes answered by nobody": (
         {**YES, "metadata": {"answeredBy": "nobody"}},
         AgentAnswer(Outcome.UNSUPPORTED),
     ),
@@ -341,9 +335,6 @@ def test_sampling_response_without_a_result_is_refused(data: Json) -> None:
 @few
 @given(names, fields)
 def test_question_survives_from_abp_to_abp(name: str, one: Asked) -> None:
-    """Whatever is asked for alone, or in a form: the agent's own end reads it as it was, and what a
-    person means there is what the app gets.
-    """
     form = {"type": "object", "properties": {name: one.schema}, "required": [name]}
     for schema, meant in ((one.schema, one.meant), (form, {name: one.meant})):
         first = asked("elicitation/input", prompt="?", schema=schema)
@@ -371,7 +362,6 @@ ENDS = [each for each in Outcome if each is not Outcome.ACCEPTED]
 @pytest.mark.parametrize(("method", "params"), [row[:2] for row in OWN.values()], ids=OWN)
 @pytest.mark.parametrize("outcome", ENDS)
 def test_outcome_survives_from_abp_to_abp(method: str, params: Json, outcome: Outcome) -> None:
-    """Through another bridge, which gives a preference its default."""
     question = asked(method, **params)
     ended = Answer(outcome, AnsweredBy.NOBODY, reason="why")
     answer = decode_response(abp.encode_answer(question, ended), question, method)

@@ -1,4 +1,4 @@
-"""Binary data, wherever an app puts it (X17); and nothing that only looks like it."""
+"""Binary data in results of apps (X17), and text that only looks like it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FOUND: dict[str, tuple[Json, list[Blob | Reference], Json]] = {
         [Reference("https://a/b", "image/png", "b.png", 5, {"token": "t"})],
         {"mimeType": "image/png", "size": 5, "filename": "b.png", "content": "A picture", **SAVED},
     ),
-    "a reference of a size that is none": (
+    "a reference with an invalid size": (
         {"downloadUrl": "u", "mimeType": "m", "size": True},
         [Reference("u", "m")],
         {"mimeType": "m", "size": True, **SAVED},

@@ -1,4 +1,4 @@
-"""ABP's envelope and JSON-RPC, both ways."""
+"""ABP envelopes to JSON-RPC and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = Any
 ENVELOPES: dict[str, tuple[Json, bool]] = {
     "an envelope": ({"type": "notification"}, True),
     "JSON-RPC": ({"jsonrpc": "2.0", "method": "a"}, False),
-    "a type that is none": ({"type": 5}, False),
+    "an invalid type": ({"type": 5}, False),
 }
 
 
@@ -33,7 +33,7 @@ REQUESTS: dict[str, tuple[Json, bool]] = {
     "a model's by its method": ({"type": "sampling/create", "id": 1}, True),
     "one that wants no answer": ({"type": "shutdown"}, False),
     "an answer": ({"type": "elicitation/response", "id": "q"}, False),
-    "an event of somebody else's": ({"type": "question.asked", "id": "q"}, False),
+    "an event of another protocol": ({"type": "question.asked", "id": "q"}, False),
     "JSON-RPC": ({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, False),
 }
 
@@ -133,7 +133,7 @@ IN: dict[str, tuple[Json, Json]] = {
         {"type": "notification"},
         {"method": "notifications/unnamed", "params": {}},
     ),
-    "a type nobody knows": (
+    "an unknown type": (
         {"type": "cart", "id": 1, "payload": {"n": 1}},
         {"method": "notifications/cart", "params": {"n": 1}},
     ),

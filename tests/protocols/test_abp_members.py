@@ -1,4 +1,4 @@
-"""A misspelt member of a request is named; one that is near to none is an app's own."""
+"""Misspelt members of an ABP request are named; unknown ones are the app's own."""
 
 from __future__ import annotations
 

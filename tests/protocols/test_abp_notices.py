@@ -1,4 +1,4 @@
-"""What apps tell, under all the names that ABP's documents give it."""
+"""ABP notifications and progress, in each spelling of ABP's documents."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ PROGRESS: dict[str, tuple[Json, Progress | None]] = {
         {"progress": 3, "total": 4, "percentage": 10},
         Progress(None, 3, 4),
     ),
-    "a count of what nobody knows the end of": ({"progress": 17}, Progress(None, 17)),
+    "a count without a total": ({"progress": 17}, Progress(None, 17)),
     "more than 100 percent": ({"percentage": 150}, Progress(None, 1.5, 1)),
     "less than nothing": ({"progress": -1, "total": 5}, Progress(None, 0, 5)),
     "of nothing": ({"progress": 3, "total": 0}, Progress(None, 3)),
@@ -102,7 +102,7 @@ PROGRESS: dict[str, tuple[Json, Progress | None]] = {
         Progress(None, 1, 2, "Sorting", "2", 1.5),
     ),
     "no number": ({"progress": "half", "percentage": True}, None),
-    "numbers that are none": ({"progress": float("nan"), "percentage": 10**400}, None),
+    "invalid numbers": ({"progress": float("nan"), "percentage": 10**400}, None),
 }
 
 

@@ -1,6 +1,4 @@
-"""Questions in an ACP conversation: what a prompt means while one is open, and what the message
-says that asks.
-"""
+"""Questions in an ACP conversation: the message, and the prompt that answers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a host says that answered, and its own reason for no answer, wherever it puts that."""
+"""Who answered, and the reason for no answer, as hosts give them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions as MCP forms, literally, at each version and plain; and what hosts answer."""
+"""Questions as MCP forms, by revision and plain, and the replies of hosts."""
 
 from __future__ import annotations
 
@@ -84,12 +84,6 @@ COLOURS = _each(
 # plain at 2025-11-25; None for no difference
 FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | None]] = {
     "text": ({"type": "string", **NAME}, {"type": "string", **NAME}, None, None),
-    "text with a default": (
-        {"type": "string", "default": "Ann"},
-        {"type": "string", "description": "(default: Ann)"},
-        {"type": "string", "default": "Ann"},
-        None,
-    ),
     "text in a format and a pattern that MCP does not have": (
         {"type": "string", "format": "phone", "pattern": "^[0-9]+$", "minLength": 2.0},
         {
@@ -203,16 +197,6 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
         },
         COLOURS,
     ),
-    "choices of 1 and true": (
-        {"type": "array", "items": {"enum": [1, True]}, "default": [True], "minItems": True},
-        _each("1", "true", default="true"),
-        {
-            "type": "array",
-            "items": {"type": "string", "enum": ["1", "true"]},
-            "default": ["true"],
-        },
-        _each("1", "true", default="true"),
-    ),
     "JSON": (
         NESTED,
         {"type": "string", "description": f'{FITS} (default: {{"a": "é"}})'},
@@ -239,21 +223,6 @@ def test_encode_field(
 
 
 # --- the whole form ---
-
-
-def test_encode_form() -> None:
-    question = asking(
-        field({"type": "string"}, "name"), field({"type": "integer"}, "age", required=False)
-    )
-    assert encode_form(question, NEW) == {
-        "mode": "form",
-        "message": "https://app.example asks: Which?",
-        "requestedSchema": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
-            "required": ["name"],
-        },
-    }
 
 
 def test_form_without_a_mode() -> None:
@@ -455,7 +424,7 @@ def test_option_reply_that_is_neither_yes_nor_no_is_invalid(said: Json) -> None:
 
 LOST = "the host accepted the question with a content that is no object"
 NO_REPLIES: dict[str, tuple[Json, str]] = {
-    "an action nobody has": ({"action": "yes"}, "'yes'"),
+    "an unknown action": ({"action": "yes"}, "'yes'"),
     "no object": ("accept", "'None'"),
     "content that is a list": ({"action": "accept", "content": ["a"]}, LOST),
     "a flood": ({"action": "x" * 5_000}, f"'{'x' * 80} … [4920 more characters not shown]'"),
@@ -476,7 +445,7 @@ SAMPLED: dict[str, tuple[Json, str]] = {
         {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         "a\nb",
     ),
-    "an end of its own": (
+    "with a stop reason": (
         {"content": {"type": "text", "text": "Short."}, "stopReason": "endTurn"},
         "Short.",
     ),

@@ -1,4 +1,4 @@
-"""What a model is told for its user, and what it brings back."""
+"""Questions that go through the model (host chat), and its answers."""
 
 from __future__ import annotations
 

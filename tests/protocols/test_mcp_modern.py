@@ -1,6 +1,4 @@
-"""What each request of MCP 2026-07-28 must say, what it may ask to hear, and the shapes of
-results.
-"""
+"""Requests and results of MCP 2026-07-28."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools, results, progress and logs as MCP has them."""
+"""Tools, results, progress and logs in MCP."""
 
 from __future__ import annotations
 

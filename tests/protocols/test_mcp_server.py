@@ -1,4 +1,4 @@
-"""What an MCP server offers, returns, tells and asks a model, in no protocol's words."""
+"""Tools, results, notices and sampling of an MCP server."""
 
 from __future__ import annotations
 

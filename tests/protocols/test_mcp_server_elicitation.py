@@ -1,4 +1,4 @@
-"""What an MCP server asks, as a question, and its answer on the way back."""
+"""Elicitations of an MCP server as questions, and their answers."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ questions = asked_fields.map(questioned)
 
 
 def crossed(field: Field, version: str) -> list[tuple[FieldType, bool, list[tuple[str, str]]]]:
-    """What a field must have become on the other side: (type, required, choices) of each property
-    that stands for it.
-    """
+    """Return (type, required, choices) of each property that the field becomes."""
     offered = [(choice.key, choice.label) for choice in field.choices]
     if field.type is FieldType.JSON:
         return [(FieldType.TEXT, field.required, [])]
@@ -201,7 +199,7 @@ def ask(properties: Json, message: str = "Do it?", **more: Json) -> Question:
 
 
 def titled(**options: str) -> Json:
-    """A choice whose values have titles."""
+    """Return a choice with titles."""
     return {"oneOf": [{"const": value, "title": title} for value, title in options.items()]}
 
 
@@ -214,33 +212,33 @@ MONGO: Json = {
 
 
 @pytest.mark.parametrize(
-    ("properties", "kind", "message"),
+    ("properties", "message"),
     [
-        ({"confirm": {"type": "boolean"}}, Kind.CONFIRM, "Do it?"),
-        ({"archived": {"type": "boolean"}}, Kind.CONFIRM, "Do it?\n\narchived"),
-        ({"decision": PAIR}, Kind.CONFIRM, "Do it?\n\ndecision\n\nYes: Approve\nNo: Deny"),
-        ({"confirmation": {"enum": ["Yes", "No"]}}, Kind.CONFIRM, "Do it?"),
-        ({"archived": {"enum": ["No", "Yes"]}}, Kind.CONFIRM, "Do it?\n\narchived"),
-        (
-            {"confirmation": MONGO},
-            Kind.CONFIRM,
-            "Do it?\n\nYes: Yes, I confirm\nNo: No, I do not confirm",
-        ),
+        ({"confirm": {"type": "boolean"}}, "Do it?"),
+        ({"ok": {"type": "boolean", "title": "Sure", "description": "X"}}, "Do it?\n\nSure: X"),
+        ({"decision": PAIR}, "Do it?\n\ndecision\n\nYes: Approve\nNo: Deny"),
+        ({"confirmation": {"enum": ["Yes", "No"]}}, "Do it?"),
+        ({"archived": {"enum": ["No", "Yes"]}}, "Do it?\n\narchived"),
+        ({"confirmation": MONGO}, "Do it?\n\nYes: Yes, I confirm\nNo: No, I do not confirm"),
         (
             {"confirmation": titled(reject="Leave it", accept="Delete all")},
-            Kind.CONFIRM,
             "Do it?\n\nYes: Delete all\nNo: Leave it",
         ),
     ],
 )
-def test_single_consent_is_required(properties: Json, kind: Kind, message: str) -> None:
+def test_single_consent_is_required(properties: Json, message: str) -> None:
     question = ask(properties)
-    assert (question.kind, question.message) == (kind, message)
+    assert (question.kind, question.message) == (Kind.CONFIRM, message)
     assert validate_answer(question, {})[1]
 
 
+def test_consent_beside_another_field_is_content() -> None:
+    question = ask({"a": PAIR, "b": {"type": "string"}})
+    answer = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"a": "Deny"})
+    assert encode_answer(question, answer)["content"] == {"a": "Deny"}
+
+
 def test_message_beyond_the_limit_makes_no_secret() -> None:
-    """What is cut off of a message is no part of the question."""
     shown = ask({"it": {"type": "string"}}, "Your password?" + "." * 4_000)
     cut = ask({"it": {"type": "string"}}, "." * 5_000 + "Your password?")
     assert (shown.secret, cut.secret) == (True, False)
@@ -389,7 +387,7 @@ def test_link_is_a_secret_question(url: str) -> None:
     ("outcome", "action"), [(Outcome.ACCEPTED, "accept"), (Outcome.DECLINED, "decline")]
 )
 def test_link_with_a_form_is_a_link(outcome: Outcome, action: str) -> None:
-    """Some servers send both, for hosts that know forms only."""
+    """Some servers send both, for hosts that know only forms."""
     schema: Json = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
     params: Json = {
         "mode": "url",

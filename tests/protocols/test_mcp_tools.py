@@ -1,6 +1,4 @@
-"""Capabilities as tools in each revision of MCP, in words, and what their results are promised to
-fit.
-"""
+"""Capabilities as tools in each revision of MCP, and their output schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an app offered, as it is kept between sessions: whole, and read as anything from outside."""
+"""The capabilities of an app as they are cached between sessions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Questions as OpenCode's QuestionRequests, and the labels that come back as values: none is
-guessed, and none is lost.
-"""
+"""Questions as OpenCode's QuestionRequests, and answers by label."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def labels(info: Json) -> list[str]:
 
 
 def fields(**properties: Json) -> Question:
-    """A form; what has a `?` at the end of its name is optional."""
+    """Make a form; a name that ends in `_` is optional."""
     schema = {name.rstrip("_"): part for name, part in properties.items()}
     return ask(
         "input",

@@ -127,9 +127,7 @@ def check_form(form: Mapping[str, Json], version: str, *, plain: bool) -> None:
 
 
 def as_read(value: Json) -> Json:
-    """The value as hosts' parsers (pydantic, serde) have it, which refuse a whole line for half a
-    character.
-    """
+    """Parse as strict hosts do (pydantic, serde): they refuse a lone surrogate."""
     return from_json(dump(value))
 
 

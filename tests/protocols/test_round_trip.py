@@ -1,6 +1,4 @@
-"""What a person meant is what the app gets, over any form of any question; and what does not fit
-never gets through.
-"""
+"""An answer survives any form; what does not fit the app's schema never does."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ FORMS = [(version, plain) for version in ("2025-06-18", "2025-11-25") for plain 
 def _in_order(
     question: Question, properties: Mapping[str, Json]
 ) -> Iterator[tuple[Field, Sequence[str]]]:
-    """Which properties of the form a field became: they stand in the fields' order."""
+    """Yield the names of the properties that each field became."""
     left = list(properties)
     for field in question.fields:
         count = (
@@ -50,9 +48,7 @@ def fill_in(
     *,
     in_words: bool = False,
 ) -> dict[str, Json]:
-    """What a host sends when a person means `meant`: it knows the form, and nothing of the app's
-    schema. `in_words`: yes or no as text.
-    """
+    """Fill in a form as a host does, which knows only the form; `in_words`: yes or no as text."""
     properties = form["requestedSchema"]["properties"]
     content: dict[str, Json] = {}
     for field, shown in _in_order(question, properties):

@@ -80,7 +80,7 @@ QUESTION = abp.decode_question(
 
 
 def _play_turn(raw: Json) -> object:
-    """An update, and as one of each kind; then the same as the result of the prompt."""
+    """Decode an update of each kind, and the result of the prompt."""
     turn = agent.TurnDecoder("c")
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
         for told in turn.add({**as_object(raw), "sessionUpdate": kind}):
@@ -90,7 +90,7 @@ def _play_turn(raw: Json) -> object:
 
 
 def _play_model(raw: Json) -> object:
-    """The same, of an agent that is a model."""
+    """Do the same for an agent that is a model."""
     turn = acp.ModelTurn(tools=False)
     for kind in (as_object(raw).get("sessionUpdate"), *agent.UPDATES):
         list(turn.apply_update({**as_object(raw), "sessionUpdate": kind}))
@@ -175,9 +175,7 @@ COLUMNS = [
 
 
 def _all_the_way(question: Question, sent: Json) -> None:
-    """Everything that the bridge does with a question, with an answer that the app did not
-    choose.
-    """
+    """Do all that the bridge does with a question, with any answer."""
     for attempt in matrix.candidate_attempts(question, COLUMNS):
         assert attempt.name
     assert matrix.refusals(question, COLUMNS)
@@ -245,7 +243,7 @@ PLAIN = {"decode_seconds", "decode_link_outcome", "to_envelope"}
 
 
 def test_every_codec_is_fuzzed() -> None:
-    """What `make fuzz` feeds is a table, and nothing else runs it: it is whole."""
+    """`make fuzz` feeds each codec."""
     fuzzed = (TESTS / "fuzz" / "targets.py").read_text()
     codecs = {
         name

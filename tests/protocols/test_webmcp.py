@@ -1,4 +1,4 @@
-"""A page's tools and forms -> capabilities, questions, and what is sent."""
+"""Tools and forms of a page: capabilities, questions, and what is submitted."""
 
 from __future__ import annotations
 
