@@ -627,9 +627,7 @@ async def test_response_is_reported_sent_before_what_follows_it() -> None:
         assert len(sent) == 1
 
 
-async def test_full_outbox_stops_reading(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_full_outbox_stops_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "MAX_OUTBOX", 200)
     async with running(room=0) as ends:
         ends.source.write(b"garbage\n" * 50)

@@ -76,9 +76,7 @@ async def test_job_of_a_cancelled_group_still_begins(used: bool) -> None:
 
 
 @pytest.mark.parametrize("then", [Workers.close, lambda workers: None], ids=["closed", "open"])
-async def test_job_begins_after_idle_tasks_are_cancelled(
-    then: Callable[[Workers], None],
-) -> None:
+async def test_job_begins_after_idle_tasks_are_cancelled(then: Callable[[Workers], None]) -> None:
     began: list[bool] = []
 
     async def job() -> None:

@@ -474,10 +474,7 @@ PARTS: dict[str, Json] = {
 
 
 @few
-@given(
-    st.lists(st.sampled_from(list(PARTS)), min_size=1, max_size=8),
-    st.data(),
-)
+@given(st.lists(st.sampled_from(list(PARTS)), min_size=1, max_size=8), st.data())
 def test_batch_gets_one_response_line(kinds: list[str], data: st.DataObject) -> None:
     peer = JsonRpcProtocol()
     peer.batches = True

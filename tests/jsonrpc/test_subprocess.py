@@ -154,9 +154,7 @@ anyio.run(main)
         await ends(each)
 
 
-async def test_child_runs_without_its_guardian(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_child_runs_without_its_guardian(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "GUARDIAN", ("/bin/sh", "-c", "exit 1"))
     async with spawn(python("print('hello', flush=True)")) as child:
         assert await line(child) == "hello"

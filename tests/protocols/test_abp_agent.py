@@ -12,12 +12,7 @@ from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.abp import agent
-from abp_bridge.protocols.abp.envelope import (
-    MAX_ASKED,
-    AgentEnvelope,
-    from_envelope,
-    to_envelope,
-)
+from abp_bridge.protocols.abp.envelope import MAX_ASKED, AgentEnvelope, from_envelope, to_envelope
 
 Json = Any
 
@@ -109,11 +104,7 @@ def test_decode_call() -> None:
 
 @pytest.mark.parametrize(
     "params",
-    [
-        {},
-        {"capability": "a", "params": []},
-        {"capability": "a", "options": {"callId": {"a": 1}}},
-    ],
+    [{}, {"capability": "a", "params": []}, {"capability": "a", "options": {"callId": {"a": 1}}}],
 )
 def test_invalid_call_is_refused(params: Json) -> None:
     with pytest.raises(RemoteProtocolError):

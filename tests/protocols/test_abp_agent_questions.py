@@ -103,11 +103,7 @@ def test_abp_question_passes_unchanged(
 
 
 def test_request_keeps_the_timeout() -> None:
-    raw: Json = {
-        "method": "elicitation/confirm",
-        "params": {"message": "Go on?"},
-        "timeout": 1500,
-    }
+    raw: Json = {"method": "elicitation/confirm", "params": {"message": "Go on?"}, "timeout": 1500}
     _, timeout = abp.decode_asker(raw)
     _, params = encode_request(abp.decode_question(raw, id="q", origin="shop"), timeout=timeout)
     assert params == {"message": "Go on?", "timeout": 1500}
@@ -124,10 +120,7 @@ def test_request_adds_texts_to_the_prompt() -> None:
     }
     file = asked("elicitation/resource", type="image")
     _, params = encode_request(file.with_note("Not that one."))
-    assert params == {
-        "type": "image",
-        "prompt": "shop asks: Please give image.\n\nNot that one.",
-    }
+    assert params == {"type": "image", "prompt": "shop asks: Please give image.\n\nNot that one."}
     task = asked("sampling/create", task="Sum up.")
     assert encode_request(task, named=True) == ("sampling/create", {"task": "Sum up."})
 
@@ -319,13 +312,7 @@ def test_invalid_response_is_refused(response: Json) -> None:
         decode_response(response, question, "elicitation/confirm")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"result": ""},
-    ],
-)
+@pytest.mark.parametrize("data", [{}, {"result": ""}])
 def test_sampling_response_without_a_result_is_refused(data: Json) -> None:
     question = asked("sampling/create", task="t")
     with pytest.raises(RemoteProtocolError, match="without a result"):

@@ -18,10 +18,7 @@ from abp_bridge.protocols.abp import (
     initialize_params,
     merge_capabilities,
 )
-from abp_bridge.protocols.abp.calls import (
-    MAX_CAPABILITIES,
-    MAX_NAMED,
-)
+from abp_bridge.protocols.abp.calls import MAX_CAPABILITIES, MAX_NAMED
 
 Json = Any
 
@@ -366,15 +363,7 @@ def test_decode_result(raw: Json, result: CallResult) -> None:
     assert decode_result(raw) == result
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        0,
-        True,
-        "1000",
-    ],
-    ids=lambda after: str(after)[:8],
-)
+@pytest.mark.parametrize("after", [0, True, "1000"], ids=lambda after: str(after)[:8])
 def test_invalid_retry_after_is_ignored(after: Json) -> None:
     failure = decode_result(
         {

@@ -266,10 +266,7 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
     ),
     "const": (
         form({"terms": {"const": True}, "v": {"const": 2}}, "terms"),
-        [
-            ({"terms": "true", "v": "2"}, {"terms": True, "v": 2}),
-            ({"terms": "no"}, None),
-        ],
+        [({"terms": "true", "v": "2"}, {"terms": True, "v": 2}), ({"terms": "no"}, None)],
     ),
     "text or null": (
         form({"a": {"type": ["string", "null"], "minLength": 2}}, "a"),
@@ -469,14 +466,8 @@ def test_select_with_multiple_choices() -> None:
 # --- what cannot be put to anybody ---
 
 REFUSED: dict[str, tuple[Json, str]] = {
-    "no object": (
-        "ask him",
-        'an elicitation request must be an object, not "ask him"',
-    ),
-    "no method": (
-        {},
-        "a request without a method; known are elicitation/text, elicitation/input",
-    ),
+    "no object": ("ask him", 'an elicitation request must be an object, not "ask him"'),
+    "no method": ({}, "a request without a method; known are elicitation/text, elicitation/input"),
     "an unknown method": (
         {"method": "elicitation/dance"},
         "unknown elicitation method 'elicitation/dance'",

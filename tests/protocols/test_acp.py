@@ -10,12 +10,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from support.acp_harness import check_params, check_value, labels
-from support.json_strategies import (
-    any_text,
-    few,
-    garbled,
-    json_values,
-)
+from support.json_strategies import any_text, few, garbled, json_values
 from support.question_strategies import requests
 
 from abp_bridge.core.capability import Capability, SavedFile
@@ -502,8 +497,7 @@ def test_permission_links_to_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "outcome"),
-    [("done", Outcome.ACCEPTED), (None, Outcome.CANCELLED)],
+    ("chosen", "outcome"), [("done", Outcome.ACCEPTED), (None, Outcome.CANCELLED)]
 )
 def test_decode_link_outcome(chosen: str | None, outcome: Outcome) -> None:
     assert acp.decode_link_outcome(chosen) is outcome

@@ -79,10 +79,7 @@ FIELDS: Json = {
 MESSAGES: dict[str, tuple[Json, list[str]]] = {
     "a text": ({"type": "string"}, []),
     "a number with bounds": ({"type": "integer", "minimum": 1}, ["A whole number, at least 1."]),
-    "a description of HTML": (
-        {"type": "string", "description": "<!--"},
-        ["> <!--"],
-    ),
+    "a description of HTML": ({"type": "string", "description": "<!--"}, ["> <!--"]),
     "a name of HTML": (
         {"type": "object", "properties": {"<!--": {"type": "string"}}, "required": ["<!--"]},
         ["> <!--"],

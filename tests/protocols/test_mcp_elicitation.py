@@ -86,11 +86,7 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
     "text": ({"type": "string", **NAME}, {"type": "string", **NAME}, None, None),
     "text in a format and a pattern that MCP does not have": (
         {"type": "string", "format": "phone", "pattern": "^[0-9]+$", "minLength": 2.0},
-        {
-            "type": "string",
-            "description": "(format phone, must match ^[0-9]+$)",
-            "minLength": 2,
-        },
+        {"type": "string", "description": "(format phone, must match ^[0-9]+$)", "minLength": 2},
         *(None, None),
     ),
     "text with invalid limits": (
@@ -107,11 +103,7 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
         {"type": "number", "minimum": 0, "maximum": 9.5, "default": 0.5},
         {"type": "number", "minimum": 0, "maximum": 9.5, "description": "(default: 0.5)"},
         {"type": "number", "minimum": 0, "maximum": 9.5, "default": 0.5},
-        {
-            "type": "string",
-            "description": "(a number) (at least 0, at most 9.5)",
-            "default": "0.5",
-        },
+        {"type": "string", "description": "(a number) (at least 0, at most 9.5)", "default": "0.5"},
     ),
     "an integer": (
         {"type": "integer", "description": "Copies.", "default": 1},
@@ -162,12 +154,7 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
     ),
     "a choice of 1, true and the text": (
         {"enum": [1, True, "1"], "default": True},
-        {
-            "type": "string",
-            "enum": ONE,
-            "enumNames": ONE_TITLES,
-            "description": "(default: true)",
-        },
+        {"type": "string", "enum": ONE, "enumNames": ONE_TITLES, "description": "(default: true)"},
         {
             "type": "string",
             "oneOf": [
@@ -362,12 +349,7 @@ def test_decode_host_capabilities(
 def test_form_version() -> None:
     assert {
         version: form_version(version) for version in ("2024-11-05", "2025-03-26", OLD, NEW)
-    } == {
-        "2024-11-05": OLD,
-        "2025-03-26": OLD,
-        OLD: OLD,
-        NEW: NEW,
-    }
+    } == {"2024-11-05": OLD, "2025-03-26": OLD, OLD: OLD, NEW: NEW}
 
 
 # --- what a host answers ---

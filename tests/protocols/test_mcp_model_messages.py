@@ -62,10 +62,7 @@ def test_model_gets_the_question_and_the_schema() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "action", "content"),
-    [
-        ({"content": {"a": 1}}, "accept", {"a": 1}),
-        ({"action": "decline"}, "decline", {}),
-    ],
+    [({"content": {"a": 1}}, "accept", {"a": 1}), ({"action": "decline"}, "decline", {})],
 )
 def test_decode_answered(arguments: Json, action: str, content: Json) -> None:
     brought, filled = decode_answered(arguments)

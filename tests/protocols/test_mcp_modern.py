@@ -32,12 +32,7 @@ def test_client_name() -> None:
     assert McpClientInfo("2025-11-25", {}, {}).name == "an unnamed host  (MCP 2025-11-25)"
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        7,
-    ],
-)
+@pytest.mark.parametrize("odd", [7])
 def test_envelope_without_client_info_and_log_level(odd: Json) -> None:
     read = mcp_modern.decode_envelope(
         {"_meta": {**WHOLE, f"{META}clientInfo": odd, f"{META}logLevel": odd}}
@@ -102,12 +97,7 @@ def test_decode_retry() -> None:
 
 
 @pytest.mark.parametrize(
-    "params",
-    [
-        {"requestState": 7},
-        {"inputResponses": None},
-        {"inputResponses": {"q1": 7}},
-    ],
+    "params", [{"requestState": 7}, {"inputResponses": None}, {"inputResponses": {"q1": 7}}]
 )
 def test_invalid_retry_is_an_error(params: Json) -> None:
     with pytest.raises(mcp_modern.InvalidParamsError) as refused:
@@ -130,12 +120,7 @@ def test_decode_filter() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted",
-    [
-        None,
-        {"resourceSubscriptions": "abp://a"},
-        {"resourceSubscriptions": [1]},
-    ],
+    "wanted", [None, {"resourceSubscriptions": "abp://a"}, {"resourceSubscriptions": [1]}]
 )
 def test_invalid_filter_is_an_error(wanted: Json) -> None:
     with pytest.raises(mcp_modern.InvalidParamsError):

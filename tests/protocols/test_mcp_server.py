@@ -196,13 +196,7 @@ def test_decode_sampling() -> None:
     assert elicitation.encode_sampling(question) == {"messages": MESSAGES, "maxTokens": 5}
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"messages": []},
-    ],
-)
+@pytest.mark.parametrize("params", [{}, {"messages": []}])
 def test_sampling_without_messages_is_refused(params: Json) -> None:
     with pytest.raises(RemoteProtocolError, match="at least one message"):
         sampling.decode_sampling(params, id="q", origin="mcp:server")

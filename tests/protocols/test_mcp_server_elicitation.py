@@ -271,11 +271,7 @@ def test_other_form_is_an_input(properties: Json) -> None:
 
 @pytest.mark.parametrize(
     ("destructive", "message", "presumed"),
-    [
-        (True, "Do it?", True),
-        (False, "Do it?", True),
-        (True, f"Do it?\n\n{IRREVERSIBLE}", False),
-    ],
+    [(True, "Do it?", True), (False, "Do it?", True), (True, f"Do it?\n\n{IRREVERSIBLE}", False)],
 )
 def test_destructive_form_is_presumed_or_declared(
     destructive: bool, message: str, presumed: bool

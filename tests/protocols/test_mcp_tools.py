@@ -119,10 +119,7 @@ def test_capabilities_left_out_of_a_description_are_named() -> None:
     assert "x" * 500 in json.dumps(describe_capability("abp_long", long))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "first"),
-    [("abp_export_pdf", "export.pdf"), ("prnt", "print")],
-)
+@pytest.mark.parametrize(("wanted", "first"), [("abp_export_pdf", "export.pdf"), ("prnt", "print")])
 def test_nearest_name_is_first(wanted: str, first: str) -> None:
     names = ["a", "print", "export.pdf"]
     found = nearest_first(wanted, names)

@@ -127,10 +127,7 @@ def test_discover_result_of_a_stateful_server() -> None:
     back = translation.to_initialized(new, LEGACY)
     methods.validate_server_result("initialize", LEGACY, back)
     without = {name: each for name, each in INITIALIZED["capabilities"].items() if name != "tasks"}
-    assert back == {
-        **INITIALIZED,
-        "capabilities": {**without, "extensions": {"io.x/y": {}}},
-    }
+    assert back == {**INITIALIZED, "capabilities": {**without, "extensions": {"io.x/y": {}}}}
 
 
 @pytest.mark.parametrize(
@@ -161,11 +158,7 @@ def test_stateful_result_has_unreadable_structured_content_as_text(structured: J
 
 
 @pytest.mark.parametrize(
-    ("method", "old", "new"),
-    [
-        ("resources/read", -32002, -32602),
-        ("tools/call", -32002, -32002),
-    ],
+    ("method", "old", "new"), [("resources/read", -32002, -32602), ("tools/call", -32002, -32002)]
 )
 def test_error_code_by_revision(method: str, old: Json, new: Json) -> None:
     error: Json = {"code": old, "message": "m", "data": {"uri": "stub://a"}, "x-own": 1}

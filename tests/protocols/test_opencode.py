@@ -15,11 +15,7 @@ from abp_bridge.core.json_value import json_equal
 from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols import abp
-from abp_bridge.protocols.opencode import (
-    decode_answers,
-    encode_answers,
-    encode_request,
-)
+from abp_bridge.protocols.opencode import decode_answers, encode_answers, encode_request
 
 Json = Any
 

@@ -22,11 +22,7 @@ from abp_bridge.core.ledger import Notice, NoticeKind, Progress
 from abp_bridge.jsonrpc.protocol import dump
 from abp_bridge.protocols.abp import decode_capabilities, decode_question
 from abp_bridge.protocols.mcp.elicitation import encode_form, encode_url
-from abp_bridge.protocols.mcp.results import (
-    encode_log,
-    encode_progress,
-    encode_result,
-)
+from abp_bridge.protocols.mcp.results import encode_log, encode_progress, encode_result
 from abp_bridge.protocols.mcp.tools import encode_tool, tool_name
 
 Json = Any

@@ -168,10 +168,7 @@ COLUMNS = [
     SurfaceVariant(Surface.MCP_FORM, version, plain)
     for version in ("2025-06-18", "2025-11-25")
     for plain in (False, True)
-] + [
-    SurfaceVariant(Surface.MCP_URL),
-    SurfaceVariant(Surface.MCP_SAMPLING),
-]
+] + [SurfaceVariant(Surface.MCP_URL), SurfaceVariant(Surface.MCP_SAMPLING)]
 
 
 def _all_the_way(question: Question, sent: Json) -> None:

@@ -640,9 +640,7 @@ def test_checkboxes_with_one_value_have_unique_choices() -> None:
 
 
 @pytest.mark.parametrize("made", [tools.left_by_itself, tools.beforeunload_result])
-def test_page_that_was_left_has_an_unknown_outcome(
-    made: Callable[[], CallResult],
-) -> None:
+def test_page_that_was_left_has_an_unknown_outcome(made: Callable[[], CallResult]) -> None:
     failure = made().failure
     assert failure is not None
     assert (failure.code, failure.retryable) == ("OUTCOME_UNKNOWN", False)
