@@ -448,7 +448,7 @@ def test_cancel_request_names_the_id() -> None:
 
 @pytest.mark.parametrize(("success", "status"), [(True, "completed"), (False, "failed")])
 def test_operation_is_a_tool_call_card(success: bool, status: str) -> None:
-    data = {"operationId": "o1", "capability": "export.pdf", "success": success}
+    data: Json = {"operationId": "o1", "capability": "export.pdf", "success": success}
     begun, ended = (
         update(
             acp.encode_operation("card", Notice(kind, f"notifications/{kind.value}", data, "o1"))
