@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import anyio.lowlevel
+import pytest
 
+from abp_bridge.surfaces.page import browser
 from support.browser import Browser
 from support.harness import PATIENCE
 
@@ -34,6 +41,29 @@ class Programs:
         file.write_text(f"#!/bin/sh\n{env}\n{noted}\n{waits}\nexit {code}\n")
         file.chmod(0o755)
         return str(file)
+
+    def run_here(self, patch: pytest.MonkeyPatch) -> None:
+        """Note what the bridge starts, and start nothing."""
+        run_process = anyio.run_process
+
+        def note(command: Sequence[str], env: Mapping[str, str]) -> str:
+            first = f"{Path(command[0]).name} {env.get('DISPLAY', '')} {env.get('TERM', '')}"
+            with self._log.open("a") as log:
+                log.write("\n".join([first, *command[1:], "\n"]))
+            given = "".join(f"{name}={value}\n" for name, value in env.items())
+            (self.folder / f"{Path(command[0]).name}.env").write_text(given)
+            return ""
+
+        async def run(command: Sequence[bytes], **how: Any) -> Any:
+            if command[0] != b"notify-send":
+                return await run_process(command, **how)
+            if shutil.which("notify-send", path=os.environ["PATH"]) is None:
+                raise FileNotFoundError(errno.ENOENT, "No such file", "notify-send")
+            note([each.decode() for each in command], how["env"])
+            return SimpleNamespace(returncode=0)
+
+        patch.setattr(browser, "_run_command", note)
+        patch.setattr(anyio, "run_process", run)
 
     def release(self) -> None:
         with contextlib.suppress(OSError):  # none does

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,11 +32,11 @@ from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client
 from support.browser import Browser as Visitor
 from support.harness import PATIENCE, Hosted, environment, hosted, text
-from support.local_http import free_port
 from support.paths import ROOT
 from support.programs import Programs
 from support.terminal import Screen, Tty
 
+from abp_bridge.conformance.user_drivers import free_port
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
@@ -100,18 +101,25 @@ async def page_of(host: Hosted) -> Json:
 # --- which browser --------------------------------------------------------------------------------
 
 
-@pytest.mark.process
-async def test_a_host_that_strips_the_environment_shows_why_no_browser_came(tmp_path: Path) -> None:
-    card, log = Card(), tmp_path / "log"
-    env = {"ABP_LOG_FILE": str(log)}
-    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=env) as host:
+async def test_host_without_a_display_shows_why_no_browser_came(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    card = Card()
+    said = "No browser could be opened: this process was given neither DISPLAY nor WAYLAND_DISPLAY."
+    async with hosted(*OPEN, answer=card.answer, client_info=CODEX) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        assert (await page_of(host))["at"] == (
-            "No browser could be opened: this process was given neither DISPLAY nor"
-            " WAYLAND_DISPLAY."
-        )
-    assert (said := "No browser could be opened: this process was given") in card.words
-    assert log.read_text().count(said) == 1
+        assert (await page_of(host))["at"] == said
+    assert said in card.words
+    assert caplog.text.count(said) == 1
+
+
+@pytest.fixture
+def desktop(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """A desktop with a browser and notifications, which note what they are given."""
+    for name in ("xdg-open", "notify-send"):
+        programs.add(name)
+    programs.run_here(monkeypatch)
+    return programs
 
 
 def codex_names() -> list[str]:
@@ -129,21 +137,19 @@ def codex_names() -> list[str]:
         ({"BROWSER": "editors-own %s", "KEY": "x"}, "editors-own  "),
     ],
 )
-@pytest.mark.process
 async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
-    programs: Programs, own: dict[str, str], opener: str
+    desktop: Programs, own: dict[str, str], opener: str
 ) -> None:
-    for name in ("xdg-open", "editors-own"):
-        programs.add(name)
+    desktop.add("editors-own")
     passed = {name: value for name, value in own.items() if name in codex_names()}
     assert passed.keys() == own.keys() - {"KEY"}
     async with (
-        hosted(*OPEN, env=programs.environment(**passed)) as host,
+        hosted(*OPEN, env=desktop.environment(**passed)) as host,
         anyio.create_task_group() as tasks,
     ):
 
         async def act() -> None:
-            (run,) = await programs.wait()
+            (run,) = await desktop.wait()
             assert run[0] == opener
             await visit(run[1])
 
@@ -151,19 +157,17 @@ async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
 
 
-@pytest.mark.process
 async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anywhere(
-    programs: Programs,
+    desktop: Programs,
 ) -> None:
     """It is no file either: browsers in a box of their own cannot read those."""
-    programs.add("xdg-open")
     async with (
-        hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host,
+        hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host,
         anyio.create_task_group() as tasks,
     ):
 
         async def act() -> None:
-            ((_, address),) = await programs.wait()
+            ((_, address),) = await desktop.wait()
             assert GO.fullmatch(address)
             await visit(address)
             with pytest.raises(HTTPError, match="403") as caught:
@@ -174,44 +178,30 @@ async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anyw
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
 
 
-@pytest.mark.process
-async def test_an_xdg_open_that_opens_nothing_is_noticed(programs: Programs) -> None:
-    programs.add("xdg-open")
-    card = Card()
-    desktop = programs.environment(DISPLAY=":7")
-    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=desktop) as host:
+async def test_an_xdg_open_that_opens_nothing_is_noticed(
+    desktop: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "OPEN_LIMIT", 0.1)
+    card, env = Card(), desktop.environment(DISPLAY=":7")
+    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=env) as host:
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
         said = "No browser could be opened: xdg-open ran, and none came."
         assert (await page_of(host))["at"] == said
     assert said in card.words
 
 
-@pytest.mark.process
-async def test_a_browser_that_stays_in_the_foreground_and_shows_nothing_is_noticed(
-    programs: Programs,
-) -> None:
-    programs.add("xdg-open", hangs=True)
-    card = Card()
-    desktop = programs.environment(DISPLAY=":7")
-    async with hosted(*OPEN, answer=card.answer, client_info=CODEX, env=desktop) as host:
-        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-    assert "No browser could be opened: xdg-open ran, and none came." in card.words
-    programs.release()
-
-
-@pytest.mark.process
 async def test_a_slow_browser_is_waited_for_where_the_host_can_show_no_link(
-    programs: Programs,
+    desktop: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs.add("xdg-open")
+    monkeypatch.setattr(commands, "OPEN_LIMIT", 0.1)
     async with (
-        hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host,
+        hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host,
         anyio.create_task_group() as tasks,
     ):
         await host.client.call_tool("abp_connect", {})
 
         async def come_late() -> None:
-            ((_, address),) = await programs.wait()
+            ((_, address),) = await desktop.wait()
             while "none came" not in (await page_of(host)).get("at", ""):
                 await anyio.lowlevel.checkpoint()
             await visit(address)
@@ -579,11 +569,9 @@ def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
 # --- one tab --------------------------------------------------------------------------------------
 
 
-@pytest.mark.process
-async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
-    programs.add("xdg-open")
+async def test_five_questions_at_once_are_one_tab(desktop: Programs) -> None:
     answers: list[Json] = []
-    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+    async with hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host:
         await host.client.call_tool("abp_connect", {})
 
         async def ask() -> None:
@@ -594,7 +582,7 @@ async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
                 tasks.start_soon(ask)
             while len((await host.status())["questions"]["open"]) < 5:
                 await anyio.lowlevel.checkpoint()
-            ((_, address),) = await programs.wait()
+            ((_, address),) = await desktop.wait()
             visitor = Visitor()
             inbox = await anyio.to_thread.run_sync(visitor.open, address)
             assert "(5) Open questions" in inbox
@@ -603,17 +591,15 @@ async def test_five_questions_at_once_are_one_tab(programs: Programs) -> None:
                 await anyio.to_thread.run_sync(visitor.open, f"{base}{path}")
                 await anyio.to_thread.run_sync(lambda: visitor.send(**{"field-0": "Ada"}))
     assert answers == [{"value": "Ada"}] * 5
-    assert len(programs.runs()) == 1
+    assert len(desktop.runs()) == 1
 
 
-@pytest.mark.process
 @pytest.mark.browser
 async def test_a_later_question_appears_in_the_tab_that_is_there(
-    programs: Programs, person: BrowserContext
+    desktop: Programs, person: BrowserContext
 ) -> None:
-    programs.add("xdg-open")
     tab = await person.new_page()
-    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+    async with hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host:
         asked = ["Name?", "Rank?", "Number?"]
         given: list[Json] = []
 
@@ -627,7 +613,7 @@ async def test_a_later_question_appears_in_the_tab_that_is_there(
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, asked[0])
-            ((_, address),) = await programs.wait()
+            ((_, address),) = await desktop.wait()
             await tab.goto(address)
             await expect(tab.get_by_role("heading", name="Name?")).to_be_visible()
             tasks.start_soon(ask, asked[1])
@@ -642,39 +628,17 @@ async def test_a_later_question_appears_in_the_tab_that_is_there(
             await tab.keyboard.press("Enter")
             await type_and_send("1")
     assert given == ["Ada", "Countess", "1"]
-    assert len(programs.runs()) == 1
+    assert len(desktop.runs()) == 1
 
 
-@pytest.mark.process
-@pytest.mark.browser
-async def test_who_closed_the_tab_gets_another(programs: Programs, person: BrowserContext) -> None:
-    programs.add("xdg-open")
-    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
-        for count, name in enumerate(("Ada", "Grace"), 1):
-            async with anyio.create_task_group() as tasks:
-
-                async def act(count: int = count, name: str = name) -> None:
-                    address = (await programs.wait(count))[-1][1]
-                    tab = await person.new_page()
-                    await tab.goto(address)
-                    await tab.get_by_label("Name").fill(name)
-                    await tab.keyboard.press("Enter")
-                    await expect(tab.get_by_text("Thank you")).to_be_visible()
-                    await tab.close()
-
-                tasks.start_soon(act)
-                assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": name}
-
-
-@pytest.mark.process
 async def test_a_tab_that_closes_when_a_question_comes_has_not_shown_it(
-    programs: Programs,
+    desktop: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs.add("xdg-open")
-    async with hosted(*OPEN, env=programs.environment(DISPLAY=":7")) as host:
+    monkeypatch.setattr(commands, "TAB_LIMIT", 0.0)
+    async with hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(host.ask, "elicitation/input", **NAME))
-            address = (await programs.wait())[0][1]
+            address = (await desktop.wait())[0][1]
             tab = Visitor()
             await anyio.to_thread.run_sync(tab.open, address)
             await anyio.to_thread.run_sync(tab.listen)
@@ -684,7 +648,7 @@ async def test_a_tab_that_closes_when_a_question_comes_has_not_shown_it(
             while not (await host.status())["questions"]["open"]:
                 await anyio.lowlevel.checkpoint()
             tab.close()
-            await visit((await programs.wait(2))[1][1])
+            await visit((await desktop.wait(2))[1][1])
 
 
 # --- SSH, and a port of one's own -----------------------------------------------------------------
@@ -700,6 +664,7 @@ def ssh_line(url: str) -> str:
     return f"ssh -L {port}:127.0.0.1:{port} -p 2222 ada@192.0.2.9"
 
 
+@pytest.mark.network
 async def test_over_ssh_the_command_that_forwards_the_page_is_there_to_copy() -> None:
     card, port = Card(), free_port()
     fixed = ("--page-port", str(port))
@@ -794,61 +759,40 @@ async def greet(params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content={"value": "Ada"})
 
 
-@pytest.mark.process
-async def test_a_question_is_shown_on_the_desktop_without_its_words(programs: Programs) -> None:
-    programs.add("notify-send")
-    async with hosted(*HOST, answer=greet, env=programs.environment()) as host:
-        await host.ask("elicitation/input", **NAME)
-        (run,) = await programs.wait()
-    assert run[1:] == [
-        "--app-name=abp-bridge",
-        "--",
-        "abp-bridge: demo asks",
-        "Answer where your agent runs.",
-    ]
+LONG = f"{'Copy the files. ' * 40}Then delete the originals?"
+NOTIFIED: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "without text": ((), "Name?", ""),
+    "with text": (("--notify-text",), "<b>Löschen & gehen?</b>", "<b>Löschen & gehen?</b>"),
+    "with long text": (
+        ("--notify-text",),
+        LONG,
+        f"{LONG[:500]} … [{len(LONG) - 500} more characters not shown]",
+    ),
+}
 
 
-@pytest.mark.process
-async def test_a_notification_has_the_words_of_the_question_only_when_that_was_set(
-    programs: Programs,
+@pytest.mark.parametrize(("options", "prompt", "text"), NOTIFIED.values(), ids=NOTIFIED)
+async def test_notification_shows_the_question_only_with_notify_text(
+    desktop: Programs, options: tuple[str, ...], prompt: str, text: str
 ) -> None:
-    programs.add("notify-send")
-    asked: dict[str, Json] = {"prompt": "<b>Name & rank?</b>", "schema": {"type": "string"}}
-    options = (*HOST, "--notify-text")
-    async with hosted(*options, answer=greet, env=programs.environment()) as host:
-        await host.ask("elicitation/input", **asked)
-        (run,) = await programs.wait()
-    assert run[4:] == ["&lt;b&gt;Name &amp; rank?&lt;/b&gt;", "Answer where your agent runs."]
+    env = desktop.environment()
+    async with hosted(*HOST, *options, answer=greet, env=env) as host:
+        await host.ask("elicitation/input", prompt=prompt, schema={"type": "string"})
+        (run,) = await desktop.wait()
+    assert run[1:4] == ["--app-name=abp-bridge", "--", "abp-bridge: demo asks"]
+    assert run[4:] == [*([escape(text)] if text else []), "Answer where your agent runs."]
 
 
-@pytest.mark.process
-async def test_a_notification_says_how_much_of_a_long_question_it_leaves_out(
-    programs: Programs,
+async def test_missing_desktop_is_logged_and_the_question_continues(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    programs.add("notify-send")
-    asked: dict[str, Json] = {"message": f"{'Copy the files. ' * 40}Then delete the originals?"}
-
-    async def agree(params: Any) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={})
-
-    options = (*HOST, "--notify-text")
-    async with hosted(*options, answer=agree, env=programs.environment()) as host:
-        await host.ask("elicitation/confirm", **asked)
-        (run,) = await programs.wait()
-    assert run[4].endswith(f" … [{len(asked['message']) - 500} more characters not shown]")
-
-
-@pytest.mark.process
-async def test_a_notification_has_any_words_in_any_locale(programs: Programs) -> None:
-    programs.add("notify-send")
-    asked: dict[str, Json] = {"prompt": "Löschen?", "schema": {"type": "string"}}
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    options, env = (*HOST, "--notify-text"), programs.environment(**plain)
-    async with hosted(*options, answer=greet, env=env) as host:
-        assert (await host.ask("elicitation/input", **asked))["data"] == {"value": "Ada"}
-        (run,) = await programs.wait()
-        assert (await host.ask("elicitation/input", **asked))["data"] == {"value": "Ada"}
-    assert run[4:] == ["Löschen?", "Answer where your agent runs."]
+    programs.run_here(monkeypatch)
+    async with hosted(*HOST, answer=greet, env={"PATH": str(programs.folder)}) as host:
+        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
+        with anyio.fail_after(PATIENCE):
+            while "a notification of a question was not sent" not in caplog.text:
+                await anyio.lowlevel.checkpoint()
+    assert "notify-send" in caplog.text
 
 
 @pytest.mark.parametrize("words", ["nobody\0sees", "half \ud800"])
@@ -862,19 +806,21 @@ async def test_words_that_no_command_takes_end_no_session(words: str, programs: 
 
 
 @pytest.mark.parametrize("options", [HOST, OPEN], ids=["notify-send", "xdg-open"])
-@pytest.mark.process
 async def test_what_tells_the_person_is_not_given_the_password(
-    options: tuple[str, ...], programs: Programs, request: pytest.FixtureRequest
+    options: tuple[str, ...],
+    desktop: Programs,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(commands, "OPEN_LIMIT", 0.1)
     name = request.node.callspec.id
-    programs.add(name)
     private = {"ABP_QUESTIONS_PASSWORD": "planted-password-77aa", "DISPLAY": ":7"}
-    env = programs.environment(**private)
+    env = desktop.environment(**private)
     card = Card()
     async with hosted(*options, answer=card.answer, client_info=CODEX, env=env) as host:
         await host.ask("elicitation/input", **NAME)
-        await programs.wait()
-    given = (programs.folder / f"{name}.env").read_text()
+        await desktop.wait()
+    given = (desktop.folder / f"{name}.env").read_text()
     assert "DISPLAY=:7" in given
     assert "planted-password-77aa" not in given
 
@@ -897,85 +843,16 @@ async def test_what_tells_the_person_is_not_given_a_folder_that_goes_with_a_brow
     assert "TMPDIR=/gone" not in given
 
 
-@pytest.mark.process
-async def test_the_bell_rings_at_the_persons_terminal(programs: Programs) -> None:
-    programs.add("notify-send")
+async def test_the_bell_rings_at_the_persons_terminal(desktop: Programs) -> None:
     ours, theirs = os.openpty()
     options = (*HOST, "--tty", os.ttyname(theirs))
     try:
-        async with hosted(*options, answer=greet, env=programs.environment()) as host:
+        async with hosted(*options, answer=greet, env=desktop.environment()) as host:
             await host.ask("elicitation/input", **NAME)
             assert await anyio.to_thread.run_sync(os.read, ours, 1) == b"\a"
     finally:
         os.close(ours)
         os.close(theirs)
-
-
-@pytest.mark.process
-async def test_no_desktop_is_said_and_the_question_goes_on(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    env = {"PATH": str(tmp_path), "ABP_LOG_FILE": str(log)}
-    async with hosted(*HOST, answer=greet, env=env) as host:
-        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        with anyio.fail_after(PATIENCE):
-            while not log.exists() or "a notification of a question was not" not in log.read_text():
-                await anyio.lowlevel.checkpoint()
-    assert "notify-send" in log.read_text()
-
-
-APPRISE = """
-import os
-class Apprise:
-    def add(self, url):
-        self.url = url
-        return url != "no:address"
-    def notify(self, body, title):
-        with open(os.environ["SENT"], "a") as file:
-            file.write(f"{self.url}|{title}|{body}\\n")
-        return True
-"""
-
-
-@asynccontextmanager
-async def with_apprise(folder: Path, urls: str, first: str = "") -> AsyncIterator[Hosted]:
-    """A bridge that finds an apprise of the test's own, which does `first` when it is loaded, and
-    writes down what it sends.
-    """
-    (folder / "apprise.py").write_text(APPRISE + first)
-    python = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-    env = {
-        "PYTHONPATH": python,
-        "SENT": str(folder / "sent"),
-        "ABP_NOTIFY_URL": urls,
-        "ABP_LOG_FILE": str(folder / "log"),
-    }
-    options = ("--app", "demo", "--ask-on", "host")
-    async with hosted(*options, answer=greet, env=env) as host:
-        yield host
-
-
-async def read_when_there(file: Path) -> str:
-    with anyio.fail_after(PATIENCE):
-        while not file.exists() or not file.read_text():
-            await anyio.lowlevel.checkpoint()
-    return file.read_text()
-
-
-@pytest.mark.process
-async def test_other_services_are_apprises(tmp_path: Path) -> None:
-    async with with_apprise(tmp_path, "ntfy://topic") as host:
-        await host.ask("elicitation/input", **NAME)
-        sent = await read_when_there(tmp_path / "sent")
-    assert sent == "ntfy://topic|abp-bridge: demo asks|Answer where your agent runs.\n"
-
-
-@pytest.mark.process
-async def test_an_apprise_that_hangs_holds_no_question_up(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "gate")
-    slow = f'open("{tmp_path / "gate"}").read()'
-    async with with_apprise(tmp_path, "ntfy://topic", slow) as host:
-        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        assert (await host.status())["questions"]["open"] == []
 
 
 async def test_an_apprise_that_hangs_takes_no_thread_of_others(
@@ -1003,47 +880,53 @@ async def test_an_apprise_that_hangs_takes_no_thread_of_others(
     assert shared == 0
 
 
-@pytest.mark.parametrize(
-    "breaks",
-    [
-        "raise ValueError('ntfy://topic')",
-        "Apprise.notify = lambda *given: {}['ntfy://topic']",
-        "Apprise.add = lambda *given: open('ntfy://topic')",
-    ],
-)
-@pytest.mark.process
-async def test_an_apprise_that_breaks_ends_nothing_and_is_named_without_an_address(
-    breaks: str, tmp_path: Path
+async def notify(name: str = "q1") -> None:
+    """Ask one question that is notified by apprise."""
+    raw: Json = {"method": "elicitation/input", "params": NAME}
+    question = decode_question(raw, id=name, origin="demo")
+    async with anyio.create_task_group() as tasks:
+        observe = Notifier(tasks, Channels(urls=["ntfy://topic"])).observer()
+        observe(InputRequestEvent(0.0, question, NO_CONTEXT))
+        observe(AttemptEvent(0.0, name, "page"))
+
+
+def fail(*_: object) -> Any:
+    raise ValueError("ntfy://topic")
+
+
+def apprise(**parts: Any) -> Any:
+    return SimpleNamespace(Apprise=lambda: SimpleNamespace(**parts))
+
+
+APPRISES: dict[str, tuple[Any, str]] = {
+    "breaks at its start": (SimpleNamespace(Apprise=fail), "apprise failed (ValueError)"),
+    "breaks at an address": (apprise(add=fail), "apprise failed (ValueError)"),
+    "breaks as it sends": (apprise(add=bool, notify=fail), "apprise failed (ValueError)"),
+    "cannot read an address": (
+        apprise(add=lambda url: False, notify=lambda *_: True),
+        "apprise cannot read an address",
+    ),
+    "is not installed": (None, install_command("notify")),
+}
+
+
+@pytest.mark.parametrize(("module", "why"), APPRISES.values(), ids=APPRISES)
+async def test_failure_of_apprise_is_logged_without_its_address(
+    module: Any, why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with with_apprise(tmp_path, "ntfy://topic", breaks) as host:
-        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        log = await read_when_there(tmp_path / "log")
-        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-    assert "a notification of a question was not sent: apprise failed (" in log
-    assert "topic" not in log
+    monkeypatch.setitem(sys.modules, "apprise", module)
+    await notify()
+    assert "a notification of a question was not sent: " in caplog.text
+    assert why in caplog.text
+    assert "topic" not in caplog.text
 
 
-@pytest.mark.process
-async def test_an_address_that_apprise_cannot_read_is_not_said(tmp_path: Path) -> None:
-    async with with_apprise(tmp_path, "no:address") as host:
-        await host.ask("elicitation/input", **NAME)
-        log = await read_when_there(tmp_path / "log")
-    assert "a notification of a question was not sent: apprise cannot read an address" in log
-    assert "no:address" not in log
-
-
-@pytest.mark.process
-async def test_without_apprise_the_log_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "apprise").mkdir()
-    (tmp_path / "apprise" / "__init__.py").write_text("raise ImportError\n")
-    env = {
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))),
-        "ABP_LOG_FILE": str(tmp_path / "log"),
-    }
-    options = ("--app", "demo", "--ask-on", "host", "--notify-url", "ntfy://topic")
-    async with hosted(*options, answer=greet, env=env) as host:
-        assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-        assert install_command("notify") in await read_when_there(tmp_path / "log")
+async def test_apprise_is_given_address_text_and_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    module = apprise(add=lambda url: not sent.append(url), notify=lambda *said: sent.extend(said))
+    monkeypatch.setitem(sys.modules, "apprise", module)
+    await notify()
+    assert sent == ["ntfy://topic", "Answer on a page in your browser.", "abp-bridge: demo asks"]
 
 
 async def test_questions_of_two_sessions_are_each_told_though_they_have_one_name(
@@ -1070,15 +953,13 @@ async def test_questions_of_two_sessions_are_each_told_though_they_have_one_name
     assert told == ["abp-bridge: 2 questions wait"]
 
 
-@pytest.mark.process
-async def test_what_nobody_is_asked_is_not_notified(programs: Programs, tmp_path: Path) -> None:
-    programs.add("notify-send")
+async def test_what_nobody_is_asked_is_not_notified(desktop: Programs, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps([{"value": "Ada"}, {"value": "Grace"}]))
     options = ("--app", "demo", "--answers", str(answers), "--ask-on", "mock,host", "--notify")
-    async with hosted(*options, answer=greet, env=programs.environment()) as host:
+    async with hosted(*options, answer=greet, env=desktop.environment()) as host:
         await host.ask("elicitation/input", **NAME)
         await host.ask("elicitation/input", **NAME)
         await host.ask("elicitation/input", **NAME)
-        runs = await programs.wait()
+        runs = await desktop.wait()
     assert len(runs) == 1
