@@ -29,7 +29,6 @@ import mcp_types as types
 import pytest
 from anyio.abc import TaskGroup
 from playwright.async_api import BrowserContext, expect
-from support.acp_harness import client
 from support.browser import Browser as Visitor
 from support.harness import PATIENCE, Hosted, environment, hosted, text
 from support.paths import ROOT
@@ -305,63 +304,6 @@ async def test_whoever_is_told_that_it_was_sent_has_answered(
     assert (answers, told) == ([outcome], [outcome is Outcome.ACCEPTED])
 
 
-async def test_a_refusal_says_why_its_own_question_came_to_no_browser(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its host shows nothing, and says so when another question has come to one."""
-    why = "No browser could be opened: there is none"
-    problems = [why, ""]
-    sent, opened = anyio.Event(), anyio.Event()
-
-    async def open_browser(page: commands.Visits) -> str:
-        if len(problems) == 1:
-            opened.set()
-        return problems.pop(0)
-
-    async def cannot(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
-        sent.set()
-        await opened.wait()
-        raise SurfaceUnsupportedError("this host shows nothing", lasting=False)
-
-    async def nowhere(question: Question, page: PageQuestion) -> str:
-        return ""
-
-    monkeypatch.setattr(commands.Visits, "open_browser", open_browser)
-    raw: Json = {"method": "elicitation/input", "params": NAME}
-    first, second = (decode_question(raw, id=id, origin="app") for id in ("q1", "q2"))
-    async with anyio.create_task_group() as tasks:
-        surface = PageSurface(LazyPageServer(tasks), cannot, nowhere, opens=True)
-
-        async def ask_second() -> None:
-            await sent.wait()
-            await surface.prompt(second, NO_CONTEXT, SurfaceVariant(Surface.PAGE))
-
-        tasks.start_soon(ask_second)
-        with pytest.raises(SurfaceUnsupportedError) as caught:
-            await surface.prompt(first, NO_CONTEXT, SurfaceVariant(Surface.PAGE))
-        tasks.cancel_scope.cancel()
-    assert str(caught.value) == f"this host shows nothing. {why}."
-
-
-async def test_an_acp_client_shows_why_no_browser_came() -> None:
-    shown = anyio.Event()
-
-    async def press(method: str, params: Json) -> None:
-        words = json.dumps(params)
-        assert "No browser could be opened: this process was given neither" in words
-        link = LINK.search(words)
-        assert link is not None
-        await visit(link[0])
-        shown.set()
-
-    no_chat = {"ABP_ACP_CHAT": "false"}
-    async with client("--app", "demo", "--page", "open", handler=press, env=no_chat) as editor:
-        await editor.initialize({})
-        request = {"request": {"method": "elicitation/input", "params": NAME}}
-        await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
-        await shown.wait()
-
-
 async def test_a_refusal_says_why_no_browser_came() -> None:
     async with hosted(*OPEN) as host:
         response = await host.ask("elicitation/confirm", message="Delete it?", destructive=True)
@@ -369,80 +311,42 @@ async def test_a_refusal_says_why_no_browser_came() -> None:
     assert "No browser could be opened" in response["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("environ", "runs"),
-    [
-        ({"BROWSER": "firefox", "DISPLAY": ":7"}, ["firefox"]),
-        ({"BROWSER": "firefox"}, ["firefox"]),  # it may need no desktop, as in remote editors
-        ({"BROWSER": "broken:firefox"}, ["broken", "firefox"]),
-        ({"BROWSER": "w3m:firefox"}, ["firefox"]),  # nobody would see that one
-        ({"BROWSER": "/no/such/thing", "DISPLAY": ":7"}, ["xdg-open"]),
-        ({"BROWSER": "", "DISPLAY": ":7"}, ["xdg-open"]),
-        ({"WAYLAND_DISPLAY": "wayland-0"}, ["xdg-open"]),
-    ],
-)
+OPENED: dict[str, tuple[str, dict[str, str], list[str]]] = {
+    "by BROWSER": ("firefox", {"BROWSER": "firefox", "DISPLAY": ":7"}, ["firefox URL"]),
+    "by BROWSER without a display": ("firefox", {"BROWSER": "firefox"}, ["firefox URL"]),
+    "by the next of BROWSER": (
+        "broken firefox",
+        {"BROWSER": "broken:firefox"},
+        ["broken URL", "firefox URL"],
+    ),
+    "not in a terminal": ("w3m firefox", {"BROWSER": "w3m:firefox"}, ["firefox URL"]),
+    "with options": ("firefox", {"BROWSER": "firefox -P 'my own' %s"}, ["firefox -P my own URL"]),
+    "in the background": ("firefox", {"BROWSER": "firefox &"}, ["firefox URL"]),
+    "despite a quote": ("firefox", {"BROWSER": "firefox it's"}, ["firefox it's URL"]),
+    "by the desktop instead": (
+        "xdg-open",
+        {"BROWSER": "/no/such/thing", "DISPLAY": ":7"},
+        ["xdg-open URL"],
+    ),
+    "by Wayland's desktop": ("xdg-open", {"WAYLAND_DISPLAY": "w-0"}, ["xdg-open URL"]),
+    "by GNOME": ("gio", {"DISPLAY": ":7"}, ["gio open URL"]),
+    "by Windows": ("wslview", {}, ["wslview URL"]),
+}
+
+
 @pytest.mark.process
-async def test_browsers_are_tried_in_the_persons_order(
-    programs: Programs, environ: dict[str, str], runs: list[str]
+@pytest.mark.parametrize(("names", "environ", "runs"), OPENED.values(), ids=OPENED)
+async def test_browser_is_opened(
+    programs: Programs, names: str, environ: dict[str, str], runs: list[str]
 ) -> None:
-    for name in ("firefox", "w3m", "xdg-open"):
-        programs.add(name)
-    programs.add("broken", 3)
-    opened = await open_browser("http://x/", programs.environment(TERM="xterm", **environ))
-    assert [run[0].split()[0] for run in programs.runs()] == runs
-    assert opened == runs[-1]
-    display = environ.get("DISPLAY", "")
-    assert programs.runs()[-1] == [f"{runs[-1]} {display} ", "http://x/"], "and no terminal"
-
-
-@pytest.mark.parametrize(
-    ("line", "arguments"),
-    [
-        ("firefox --new-tab %s", ["--new-tab", "http://x/"]),
-        ("firefox -P 'my own'", ["-P", "my own", "http://x/"]),
-        ("firefox &", ["http://x/"]),
-        ("firefox it's", ["it's", "http://x/"]),
-    ],
-)
-@pytest.mark.process
-async def test_a_browsers_command_is_read_as_others_read_it(
-    programs: Programs, line: str, arguments: list[str]
-) -> None:
-    programs.add("firefox")
-    await open_browser("http://x/", programs.environment(BROWSER=line))
-    assert programs.runs()[0][1:] == arguments
-
-
-@pytest.mark.process
-async def test_the_next_command_is_tried_where_one_fails(programs: Programs) -> None:
-    programs.add("xdg-open", 3)
-    programs.add("gio")
-    assert await open_browser("http://x/", programs.environment(DISPLAY=":7")) == "gio"
-    assert [run[1:] for run in programs.runs()] == [["http://x/"], ["open", "http://x/"]]
-
-
-@pytest.mark.process
-async def test_a_desktop_without_xdg_open_is_left_to_python(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", programs.add("python"))
-    known = (("xdg-open",), (sys.executable, "-m", "webbrowser"))
-    monkeypatch.setattr(commands, "_DESKTOP", known)
-    await open_browser("http://x/", {"PATH": str(programs.folder), "DISPLAY": ":7"})
-    assert programs.runs()[0][1:] == ["-m", "webbrowser", "http://x/"]
-
-
-@pytest.mark.process
-async def test_in_wsl_the_browser_of_windows_is_opened(programs: Programs) -> None:
-    programs.add("wslview")
-    assert await open_browser("http://x/", programs.environment()) == "wslview"
-
-
-@pytest.mark.process
-async def test_on_a_mac_open_opens_it(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs.add("open")
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert await open_browser("http://x/", programs.environment()) == "open"
+    for name in names.split():
+        programs.add(name, 3 if name == "broken" else 0)
+    env = {"PATH": str(programs.folder), "TERM": "xterm", **environ}
+    opened = await open_browser("URL", env)
+    noted = [(run[0].split()[0], *run[1:]) for run in programs.runs()]
+    assert [" ".join(words) for words in noted] == runs
+    assert opened == runs[-1].split()[0]
+    assert programs.runs()[-1][0] == f"{opened} {environ.get('DISPLAY', '')} ", "without TERM"
 
 
 @pytest.mark.process
@@ -689,22 +593,6 @@ async def test_over_ssh_an_address_card_of_mcp_has_that_command_too() -> None:
         assert (await host.ask("elicitation/input", **PASSWORD))["data"] == {"value": "Ada"}
 
 
-async def test_over_ssh_an_address_card_of_acp_has_that_command_too() -> None:
-    cards: list[Json] = []
-
-    async def answer(method: str, params: Json) -> Json:
-        cards.append(params)
-        await visit(params["url"])
-        return {"action": "accept"}
-
-    async with client("--app", "demo", handler=answer, env=SSH) as editor:
-        await editor.initialize({"elicitation": {"url": {}}})
-        request = {"request": {"method": "elicitation/input", "params": PASSWORD}}
-        await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
-    (card,) = cards
-    assert ssh_line(card["url"]) in card["message"]
-
-
 async def test_over_ssh_a_model_and_the_terminal_say_that_command_beside_the_address() -> None:
     asked = {"method": "elicitation/input", "params": PASSWORD}
     with Tty() as terminal:
@@ -923,7 +811,12 @@ async def test_failure_of_apprise_is_logged_without_its_address(
 
 async def test_apprise_is_given_address_text_and_title(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    module = apprise(add=lambda url: not sent.append(url), notify=lambda *said: sent.extend(said))
+
+    def note(*words: str) -> bool:
+        sent.extend(words)
+        return True
+
+    module = apprise(add=note, notify=note)
     monkeypatch.setitem(sys.modules, "apprise", module)
     await notify()
     assert sent == ["ntfy://topic", "Answer on a page in your browser.", "abp-bridge: demo asks"]
