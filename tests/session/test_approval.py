@@ -14,16 +14,7 @@ import mcp_types as types
 import pytest
 from support.acp_harness import client, labels, never, pressing
 from support.acp_proxy import opened, play, proxied
-from support.harness import (
-    MODERN,
-    VERSIONS,
-    RawHost,
-    accept,
-    hosted,
-    refuse,
-    run,
-    text,
-)
+from support.harness import MODERN, VERSIONS, RawHost, accept, hosted, refuse, run, text
 from support.peer import PATIENCE
 from support.puppets import App, puppets, scripted
 

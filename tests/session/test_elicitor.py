@@ -38,11 +38,7 @@ Json = Any
 pytestmark = pytest.mark.anyio
 
 QUESTION = Question(
-    "q1",
-    Kind.INPUT,
-    "Which?",
-    (Field("value", FieldType.INTEGER, {"type": "integer"}),),
-    "app",
+    "q1", Kind.INPUT, "Which?", (Field("value", FieldType.INTEGER, {"type": "integer"}),), "app"
 )
 TIMED = AskContext(timeout=PATIENCE)
 YES = SurfaceResponse(Outcome.ACCEPTED, {"value": 5})
@@ -62,11 +58,7 @@ class Person:
         return [SurfaceVariant(Surface.TERMINAL)]
 
     async def prompt(
-        self,
-        question: Question,
-        context: AskContext,
-        variant: SurfaceVariant,
-        problem: str = "",
+        self, question: Question, context: AskContext, variant: SurfaceVariant, problem: str = ""
     ) -> SurfaceResponse:
         self.problems.append(problem)
         self.asked.append(question)

@@ -81,9 +81,7 @@ async def watched(
         with anyio.fail_after(PATIENCE):
             yield (
                 Elicitor(
-                    Router(client, min_human_latency=floor),
-                    limit=PATIENCE,
-                    observe=events.append,
+                    Router(client, min_human_latency=floor), limit=PATIENCE, observe=events.append
                 ),
                 events,
             )

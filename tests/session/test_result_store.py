@@ -86,11 +86,7 @@ async def test_a_file_that_cannot_be_written_is_named_in_its_result(
     monkeypatch.setattr(ResultStore, "_write_file", refuse_writing)
     given = CallResult(blob(b"12345"), files=(AppFile(b"12345", "", "a.bin", "a download"),))
     kept = await store.keep("a", given, refuse)
-    assert kept.result.data == {
-        "mimeType": "a/b",
-        "size": 5,
-        "notSaved": "the disk is full",
-    }
+    assert kept.result.data == {"mimeType": "a/b", "size": 5, "notSaved": "the disk is full"}
     assert kept.told == [
         "by a download it gave the file a.bin (application/octet-stream, 5 bytes), not saved: the"
         " disk is full"

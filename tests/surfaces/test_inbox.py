@@ -49,18 +49,8 @@ from abp_bridge.session.context import (
     InputRequestEvent,
     InputResolvedEvent,
 )
-from abp_bridge.surfaces.inbox import (
-    bridges,
-    endpoint,
-    history,
-    html,
-    pairing,
-    places,
-    unix_peer,
-)
-from abp_bridge.surfaces.inbox import (
-    site as inbox_site,
-)
+from abp_bridge.surfaces.inbox import bridges, endpoint, history, html, pairing, places, unix_peer
+from abp_bridge.surfaces.inbox import site as inbox_site
 from abp_bridge.surfaces.inbox.link_request import is_signed, make_request
 from abp_bridge.surfaces.inbox.pairing import Pairing
 from abp_bridge.surfaces.inbox.register import Register
@@ -259,11 +249,7 @@ async def test_three_bridges_one_inbox(machine: Machine) -> None:
         assert KEY not in _kept(machine.home)
 
 
-THREE = {
-    "Enter your API key": "page",
-    "Go on?": "host",
-    "Delete all?": "page",
-}
+THREE = {"Enter your API key": "page", "Go on?": "host", "Delete all?": "page"}
 
 
 def _kept(home: Path) -> str:

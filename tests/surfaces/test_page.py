@@ -166,9 +166,7 @@ TIMED = AskContext(timeout=600.0)
 
 def question(method: str, **params: Json) -> Question:
     return decode_question(
-        {"method": f"elicitation/{method}", "params": params},
-        id="q",
-        origin="https://app.example",
+        {"method": f"elicitation/{method}", "params": params}, id="q", origin="https://app.example"
     )
 
 

@@ -448,9 +448,7 @@ def test_a_connection_of_another_user_is_not_ones_own(
 
 
 @pytest.mark.network
-def test_who_has_left_already_is_nobody(
-    connection: tuple[socket.socket, socket.socket],
-) -> None:
+def test_who_has_left_already_is_nobody(connection: tuple[socket.socket, socket.socket]) -> None:
     """The kernel says user 0 of such a connection, as of root's."""
     ours, accepted = connection
     gone = ours.getsockname()

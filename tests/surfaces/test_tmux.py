@@ -185,9 +185,7 @@ def test_resized_window_keeps_the_question_of_ask(shell: Shell) -> None:
     shell.pane.resize(100, 40)
 
 
-def test_ask_in_the_background_is_refused_at_a_terminal_in_use(
-    shell: Shell,
-) -> None:
+def test_ask_in_the_background_is_refused_at_a_terminal_in_use(shell: Shell) -> None:
     shell.ask("--on", "terminal", "confirm", "Go on?", behind=" & wait")
     response, _ = shell.response()
     assert "another program has this terminal now" in response["error"]["message"]
