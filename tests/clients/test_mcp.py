@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +20,7 @@ from abp_bridge.mcp.client import HttpServer, connect
 
 Json = Any
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.anyio, pytest.mark.network]
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -62,138 +61,112 @@ async def connected(url: str, token: str = TOKEN) -> AsyncIterator[Lines]:
             yield Lines(server)
 
 
-def played(play: Callable[[SqlServer], Any]) -> None:
-    with sql_server() as server:
-        anyio.run(play, server)
+@pytest.fixture
+def server() -> Iterator[SqlServer]:
+    with sql_server() as running:
+        yield running
 
 
-def test_what_a_server_says_arrives_as_it_was_said() -> None:
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url) as lines:
-            found = await lines.ask("server/discover", {"_meta": ENVELOPE}, "d")
-            assert found["result"]["capabilities"]["experimental"] == {"vendor/x": {"a": BIG}}
-            assert found["result"]["ttlMs"] == 1000
-            listed = await lines.ask("tools/list", {"_meta": ENVELOPE}, 0)
-            assert listed["result"]["tools"] == [TOOL]
-            assert listed["result"]["_meta"] == {"io.modelcontextprotocol/serverInfo": SERVER}
-            error = await lines.ask("vendor/thing", {"_meta": ENVELOPE, "k": BIG})
-            assert error["error"] == {
-                "code": -32601,
-                "message": "nf vendor/thing",
-                "data": {"keep": 1},
-            }
-            assert server.heard[-1][1]["params"] == {"_meta": ENVELOPE, "k": BIG}
-
-    played(play)
+async def test_what_a_server_says_arrives_as_it_was_said(server: SqlServer) -> None:
+    async with connected(server.url) as lines:
+        found = await lines.ask("server/discover", {"_meta": ENVELOPE}, "d")
+        assert found["result"]["capabilities"]["experimental"] == {"vendor/x": {"a": BIG}}
+        assert found["result"]["ttlMs"] == 1000
+        listed = await lines.ask("tools/list", {"_meta": ENVELOPE}, 0)
+        assert listed["result"]["tools"] == [TOOL]
+        assert listed["result"]["_meta"] == {"io.modelcontextprotocol/serverInfo": SERVER}
+        error = await lines.ask("vendor/thing", {"_meta": ENVELOPE, "k": BIG})
+        assert error["error"] == {
+            "code": -32601,
+            "message": "nf vendor/thing",
+            "data": {"keep": 1},
+        }
+        assert server.heard[-1][1]["params"] == {"_meta": ENVELOPE, "k": BIG}
 
 
-def test_a_question_and_its_state_come_and_go_to_the_byte() -> None:
-    async def play(server: SqlServer) -> None:
-        call = {"name": "execute_sql", "arguments": {"query": "DROP TABLE ü"}, "_meta": ENVELOPE}
-        async with connected(server.url) as lines:
-            asked = (await lines.ask("tools/call", call))["result"]
-            assert asked["requestState"] == server.sign("DROP TABLE ü")
-            retry = {
-                "requestState": asked["requestState"],
-                "inputResponses": {"confirm": {"action": "accept", "content": {}}},
-            }
-            done = (await lines.ask("tools/call", {**call, **retry}, 2))["result"]
-            assert done["x"] == BIG
-            assert server.ran == ["DROP TABLE ü"]
-
-    played(play)
+async def test_a_question_and_its_state_come_and_go_to_the_byte(server: SqlServer) -> None:
+    call = {"name": "execute_sql", "arguments": {"query": "DROP TABLE ü"}, "_meta": ENVELOPE}
+    async with connected(server.url) as lines:
+        asked = (await lines.ask("tools/call", call))["result"]
+        assert asked["requestState"] == server.sign("DROP TABLE ü")
+        retry = {
+            "requestState": asked["requestState"],
+            "inputResponses": {"confirm": {"action": "accept", "content": {}}},
+        }
+        done = (await lines.ask("tools/call", {**call, **retry}, 2))["result"]
+        assert done["x"] == BIG
+        assert server.ran == ["DROP TABLE ü"]
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["there", "led on"])
-def test_what_was_said_last_arrives_though_who_said_it_is_cancelled(
-    moved: bool, monkeypatch: pytest.MonkeyPatch
+async def test_what_was_said_last_arrives_though_who_said_it_is_cancelled(
+    server: SqlServer, moved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "FAREWELL", 20.0)  # a busy machine is slow
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
     last: list[Json] = [{"jsonrpc": "2.0", "method": "notifications/initialized"}]
     last += [{"jsonrpc": "2.0", "id": id, "result": {"action": "cancel"}} for id in range(3)]
-
-    async def play(server: SqlServer) -> None:
-        server.moved = moved
-        with anyio.CancelScope() as scope:
-            async with connected(server.url) as lines:
-                assert "result" in await lines.ask("initialize", hello)
-                for each in last:
-                    await lines.say(each)
-                scope.cancel()
-                await anyio.sleep_forever()
-        assert [message for _, message in server.heard[-4:]] == last
-
-    played(play)
-
-
-def test_who_is_cancelled_while_connecting_is_not_connected() -> None:
-    async def play(server: SqlServer) -> None:
-        with anyio.fail_after(20), anyio.CancelScope() as scope:
+    server.moved = moved
+    with anyio.CancelScope() as scope:
+        async with connected(server.url) as lines:
+            assert "result" in await lines.ask("initialize", hello)
+            for each in last:
+                await lines.say(each)
             scope.cancel()
-            async with connected(server.url) as lines:
-                await lines.ask("tools/list", {"_meta": ENVELOPE})
-        assert scope.cancelled_caught
-        assert server.heard == []
-
-    played(play)
+            await anyio.sleep_forever()
+    assert [message for _, message in server.heard[-4:]] == last
 
 
-def test_what_is_too_deep_for_http_is_refused() -> None:
+async def test_who_is_cancelled_while_connecting_is_not_connected(server: SqlServer) -> None:
+    with anyio.fail_after(20), anyio.CancelScope() as scope:
+        scope.cancel()
+        async with connected(server.url) as lines:
+            await lines.ask("tools/list", {"_meta": ENVELOPE})
+    assert scope.cancelled_caught
+    assert server.heard == []
+
+
+async def test_what_is_too_deep_for_http_is_refused(server: SqlServer) -> None:
     deep: Json = 1
     for _ in range(300):
         deep = [deep]
-
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url) as lines:
-            error = await lines.ask("tools/call", {"name": "x", "arguments": {"deep": deep}})
-            assert "cannot be sent over HTTP" in error["error"]["message"]
-            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE}, 2)
-
-    played(play)
+    async with connected(server.url) as lines:
+        error = await lines.ask("tools/call", {"name": "x", "arguments": {"deep": deep}})
+        assert "cannot be sent over HTTP" in error["error"]["message"]
+        assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE}, 2)
 
 
-def test_the_headers_say_what_the_revisions_want() -> None:
-    async def play(server: SqlServer) -> None:
-        arguments = {"query": "SELECT 1", "region": "Zürich"}
-        call = {"name": "execute_sql", "arguments": arguments, "_meta": ENVELOPE}
-        async with connected(server.url) as lines:
-            await lines.ask("tools/list", {"_meta": ENVELOPE})
-            await lines.ask("tools/call", call, 2)
-            headers = {name.lower(): value for name, value in server.heard[-1][0].items()}
-            assert headers["mcp-protocol-version"] == "2026-07-28"
-            assert headers["mcp-method"] == "tools/call"
-            assert headers["mcp-name"] == "execute_sql"
-            assert headers["mcp-param-region"].startswith("=?base64?")
-
-    played(play)
+async def test_the_headers_say_what_the_revisions_want(server: SqlServer) -> None:
+    arguments = {"query": "SELECT 1", "region": "Zürich"}
+    call = {"name": "execute_sql", "arguments": arguments, "_meta": ENVELOPE}
+    async with connected(server.url) as lines:
+        await lines.ask("tools/list", {"_meta": ENVELOPE})
+        await lines.ask("tools/call", call, 2)
+        headers = {name.lower(): value for name, value in server.heard[-1][0].items()}
+        assert headers["mcp-protocol-version"] == "2026-07-28"
+        assert headers["mcp-method"] == "tools/call"
+        assert headers["mcp-name"] == "execute_sql"
+        assert headers["mcp-param-region"].startswith("=?base64?")
 
 
-def test_a_handshake_is_carried_on_in_the_headers() -> None:
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url) as lines:
-            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
-            await lines.ask("initialize", hello)
-            await lines.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
-            await lines.ask("tools/list", {}, 2)
-            first, *others = [
-                {name.lower(): value for name, value in headers.items()}
-                for headers, _ in server.heard
-            ]
-            assert "mcp-protocol-version" not in first
-            assert {each["mcp-protocol-version"] for each in others} == {"2025-11-25"}
-
-    played(play)
+async def test_a_handshake_is_carried_on_in_the_headers(server: SqlServer) -> None:
+    async with connected(server.url) as lines:
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+        await lines.ask("initialize", hello)
+        await lines.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await lines.ask("tools/list", {}, 2)
+        first, *others = [
+            {name.lower(): value for name, value in headers.items()} for headers, _ in server.heard
+        ]
+        assert "mcp-protocol-version" not in first
+        assert {each["mcp-protocol-version"] for each in others} == {"2025-11-25"}
 
 
-def test_a_refusal_is_told_with_its_status_and_ends_nothing() -> None:
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url, "wrong") as lines:
-            for id in (1, 2):
-                answer = await lines.ask("tools/list", {}, id)
-                assert "HTTP 401: no token" in answer["error"]["message"]
-
-    played(play)
+async def test_a_refusal_is_told_with_its_status_and_ends_nothing(server: SqlServer) -> None:
+    async with connected(server.url, "wrong") as lines:
+        for id in (1, 2):
+            answer = await lines.ask("tools/list", {}, id)
+            assert "HTTP 401: no token" in answer["error"]["message"]
 
 
 GZIP = {"Content-Encoding": "gzip"}
@@ -209,118 +182,92 @@ GZIP = {"Content-Encoding": "gzip"}
         Reply(b"no gzip", "text/plain", 500, headers=GZIP),
     ],
 )
-def test_an_answer_that_breaks_off_is_an_error_and_no_end(reply: Reply) -> None:
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url) as lines:
-            server.instead = [reply]
-            error = (await lines.ask("tools/list", {"_meta": ENVELOPE}))["error"]
-            assert "the server's answer broke off" in error["message"]
-            assert "data" not in error
-            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE}, 2)
-
-    played(play)
+async def test_an_answer_that_breaks_off_is_an_error_and_no_end(
+    server: SqlServer, reply: Reply
+) -> None:
+    async with connected(server.url) as lines:
+        server.instead = [reply]
+        error = (await lines.ask("tools/list", {"_meta": ENVELOPE}))["error"]
+        assert "the server's answer broke off" in error["message"]
+        assert "data" not in error
+        assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE}, 2)
 
 
 BUSY = Reply(b"busy", "text/plain", 503)
 
 
 @pytest.mark.parametrize("failures", [1, 3])
-def test_what_a_person_answers_is_sent_until_it_arrives(
-    failures: int, monkeypatch: pytest.MonkeyPatch
+async def test_what_a_person_answers_is_sent_until_it_arrives(
+    server: SqlServer, failures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "RETRY_DELAYS", (0.0, 0.0, 0.0))
     answer = {"jsonrpc": "2.0", "id": 7, "result": {"action": "accept", "content": {}}}
-
-    async def play(server: SqlServer) -> None:
-        server.to_answers = [BUSY] * failures
-        async with connected(server.url) as lines:
-            await lines.say(answer)
-            await lines.ask("tools/list", {"_meta": ENVELOPE})
-        assert [said for _, said in server.heard if said == answer] == [answer] * (failures + 1)
-
-    played(play)
+    server.to_answers = [BUSY] * failures
+    async with connected(server.url) as lines:
+        await lines.say(answer)
+        await lines.ask("tools/list", {"_meta": ENVELOPE})
+    assert [said for _, said in server.heard if said == answer] == [answer] * (failures + 1)
 
 
-def test_an_answer_that_is_sent_again_holds_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_sent_again_holds_nothing_back(
+    server: SqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mcp, "RETRY_DELAYS", (600.0,))
-
-    async def play(server: SqlServer) -> None:
-        server.to_answers = [BUSY]
-        async with connected(server.url) as lines:
-            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
-            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
-        assert server.to_answers == []
-
-    played(play)
+    server.to_answers = [BUSY]
+    async with connected(server.url) as lines:
+        await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+        assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
+    assert server.to_answers == []
 
 
-def test_an_answer_that_broke_off_was_taken() -> None:
+async def test_an_answer_that_broke_off_was_taken(server: SqlServer) -> None:
     answer = {"jsonrpc": "2.0", "id": 7, "result": {"action": "cancel"}}
-
-    async def play(server: SqlServer) -> None:
-        server.to_answers = [Reply(b"{", breaks_off=True)]
-        async with connected(server.url) as lines:
-            await lines.say(answer)
-            await lines.ask("tools/list", {"_meta": ENVELOPE})
-        assert [said for _, said in server.heard if said == answer] == [answer]
-
-    played(play)
+    server.to_answers = [Reply(b"{", breaks_off=True)]
+    async with connected(server.url) as lines:
+        await lines.say(answer)
+        await lines.ask("tools/list", {"_meta": ENVELOPE})
+    assert [said for _, said in server.heard if said == answer] == [answer]
 
 
 @pytest.mark.parametrize("status", [200, 400])
-def test_a_reply_without_an_end_holds_nothing_back(
-    status: int, monkeypatch: pytest.MonkeyPatch
+async def test_a_reply_without_an_end_holds_nothing_back(
+    server: SqlServer, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "ERROR_LIMIT", 0.1)
-
-    async def play(server: SqlServer) -> None:
-        server.to_answers = [Reply(b"{", status=status, on_left=lambda: None)]
-        async with connected(server.url) as lines:
-            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
-            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
-
-    played(play)
+    server.to_answers = [Reply(b"{", status=status, on_left=lambda: None)]
+    async with connected(server.url) as lines:
+        await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+        assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
 
 
-def test_the_reply_to_an_answer_that_was_sent_again_is_let_go(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_the_reply_to_an_answer_that_was_sent_again_is_let_go(
+    server: SqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp, "RETRY_DELAYS", (0.0,))
     left = threading.Event()
-
-    async def play(server: SqlServer) -> None:
-        server.to_answers = [BUSY, Reply(b"{", on_left=left.set)]
-        async with connected(server.url) as lines:
-            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
-            assert await anyio.to_thread.run_sync(left.wait, 20)
-
-    played(play)
+    server.to_answers = [BUSY, Reply(b"{", on_left=left.set)]
+    async with connected(server.url) as lines:
+        await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+        assert await anyio.to_thread.run_sync(left.wait, 20)
 
 
-def test_an_answer_that_never_arrives_is_told_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_an_answer_that_never_arrives_is_told_of(
+    server: SqlServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mcp, "RETRY_DELAYS", (0.0,))
-
-    async def play(server: SqlServer) -> None:
-        server.to_answers = [BUSY] * 2
-        async with connected(server.url) as lines:
-            await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
-            assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
-        assert server.to_answers == []
-
-    played(play)
+    server.to_answers = [BUSY] * 2
+    async with connected(server.url) as lines:
+        await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
+        assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
+    assert server.to_answers == []
     assert "the server did not take an answer (HTTP 503)" in caplog.text
 
 
-def test_a_server_that_is_not_there_is_an_error_and_no_end() -> None:
-    async def play() -> None:
-        async with connected("http://127.0.0.1:9/mcp") as lines:
-            for id in (1, 2):
-                answer = await lines.ask("tools/list", {}, id)
-                assert "cannot be reached" in answer["error"]["message"]
-
-    anyio.run(play)
+async def test_a_server_that_is_not_there_is_an_error_and_no_end() -> None:
+    async with connected("http://127.0.0.1:9/mcp") as lines:
+        for id in (1, 2):
+            answer = await lines.ask("tools/list", {}, id)
+            assert "cannot be reached" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -331,25 +278,19 @@ def test_a_server_that_is_not_there_is_an_error_and_no_end() -> None:
         {"id": 1, "method": "vendor/\ud800", "params": {"half": "\ud800"}},
     ],
 )
-def test_what_http_cannot_carry_is_refused(message: Json) -> None:
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url) as lines:
-            await lines.say({"jsonrpc": "2.0", **message})
-            answer = await lines.hear()
-            assert answer["id"] == message["id"]
-            assert "cannot be sent over HTTP" in answer["error"]["message"]
-            assert server.heard == []
-
-    played(play)
+async def test_what_http_cannot_carry_is_refused(server: SqlServer, message: Json) -> None:
+    async with connected(server.url) as lines:
+        await lines.say({"jsonrpc": "2.0", **message})
+        answer = await lines.hear()
+        assert answer["id"] == message["id"]
+        assert "cannot be sent over HTTP" in answer["error"]["message"]
+        assert server.heard == []
 
 
-def test_a_dropped_member_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def play(server: SqlServer) -> None:
-        async with connected(server.url) as lines:
-            beside = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "x-own": 1}
-            await lines.say(beside)
-            await lines.hear()
-
-    with caplog.at_level(logging.WARNING):
-        played(play)
+async def test_a_dropped_member_is_logged(
+    server: SqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(server.url) as lines:
+        await lines.say({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "x-own": 1})
+        await lines.hear()
     assert "not sent over HTTP: x-own" in caplog.text

@@ -172,14 +172,6 @@ async def test_a_policy_is_no_person(
 NOT_GIVEN = "not called. It needs a person's approval (--confirm), and no person gave it."
 
 
-@pytest.mark.anyio
-async def test_a_policys_word_names_only_what_is_not_set_up(desk: Desk) -> None:
-    options = (*desk.arguments, "--confirm", "all", "--page", "--ask-on", "host,page")
-    fast = {"ABP_PERSON_FLOOR": "60000", "ABP_QUESTION_TIMEOUT": "1"}
-    async with hosted(*options, answer=refuse("decline"), env=fast) as host:
-        assert "--page" not in text(await host.call("save"))
-
-
 UNKNOWN_NOS: dict[str, tuple[Json, types.Implementation, str]] = {
     "the first choice": (
         accept(confirmed=False),
@@ -333,14 +325,6 @@ async def test_a_name_that_no_app_has_is_said(desk: Desk, tmp_path: Path) -> Non
     assert status["confirm"] == {"Wipe": [], "destructive": ["wipe"]}
     assert status["warnings"] == [warning]
     assert log.read_text().count(warning) == 1
-
-
-@pytest.mark.anyio
-async def test_a_client_of_acp_is_told_too(desk: Desk) -> None:
-    async with client(*desk.arguments, "--confirm", "nothing") as editor:
-        await editor.initialize({})
-        _, words = await editor.prompt(await editor.new(), "/connect")
-    assert "Warning: --confirm nothing: no connected app has a capability of that name" in words
 
 
 @pytest.mark.anyio

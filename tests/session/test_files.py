@@ -347,7 +347,7 @@ async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: s
 async def test_a_file_that_was_allowed_in_time_is_read_after_it(
     granted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = 2.0
+    limit = 0.3
     over = time.monotonic() + limit
     read = files._read
 

@@ -17,8 +17,7 @@ import pytest
 from playwright.async_api import BrowserContext, expect
 from support.acp_harness import client, labels
 from support.browser import LINK, Browser, type_on_the_page
-from support.harness import PATIENCE, Hosted, hosted, text
-from support.terminal import Tty
+from support.harness import PATIENCE, hosted, text
 
 Json = Any
 
@@ -39,34 +38,6 @@ async def type_key(words: str) -> None:
     await anyio.to_thread.run_sync(type_on_the_page, words, KEY)
 
 
-def knew(host: Hosted) -> list[str]:
-    """Who wrote the key on the host's wire, and in what."""
-    return [
-        message.get("method", who) for who, message in host.wire.lines if KEY in json.dumps(message)
-    ]
-
-
-async def test_a_host_with_forms_and_no_addresses_shows_the_link_in_a_form() -> None:
-    async def answer(params: Any) -> types.ElicitResult:
-        assert isinstance(params, types.ElicitRequestFormParams)
-        assert params.requested_schema["properties"] == {}, "nothing to fill in there"
-        await type_key(params.message)
-        return types.ElicitResult(action="accept", content={})
-
-    info = types.Implementation(
-        name="codex-mcp-client", version="0.169.0"
-    )  # declares url mode, and opens no address of this machine
-    async with hosted("--app", "demo", "--page", "link", answer=answer, client_info=info) as host:
-        response = await host.ask("elicitation/input", **SECRET)
-        assert response["data"] == {"value": KEY}
-        assert (response["metadata"]["route"], response["metadata"]["answeredBy"]) == (
-            "page (on a page of the bridge's own)",
-            "person",
-        )
-        assert KEY not in json.dumps(await host.status())
-    assert knew(host) == ["bridge"], "only in the result that the app itself returned"
-
-
 async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     decline = types.ElicitResult(action="decline")
@@ -74,35 +45,6 @@ async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
         "--app", "demo", "--page", "link", answer=lambda params: decline, client_info=info
     ) as host:
         assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == "declined"
-
-
-async def test_a_host_that_shows_nothing_has_its_model_pass_the_address_on() -> None:
-    """The person types there the code that stands in their terminal."""
-    with Tty() as terminal:
-        async with hosted(*CODED, "--tty", terminal.name) as host:
-            told = text(await host.call("demo.ask", request=ASKED))
-            assert LINK.search(told) is None
-            browser = Browser()
-            await anyio.to_thread.run_sync(browser.open, ADDRESS.findall(told)[0])
-            await anyio.to_thread.run_sync(lambda: browser.post(code=terminal.code()))
-            await anyio.to_thread.run_sync(lambda: browser.send(**{"field-0": KEY}))
-            call = re.search(r'\{"call": "([^"]+)"\}', told)
-            assert call is not None
-            result = await host.client.call_tool("abp_wait", {"call": call[1]})
-            assert json.loads(text(result))["data"] == {"value": KEY}
-    assert knew(host) == ["bridge"], "only in the result that the app itself returned"
-
-
-async def test_a_page_that_cannot_be_opened_by_itself_is_pointed_to() -> None:
-    """There is no desktop here whose browser could be opened."""
-
-    async def answer(params: Any) -> types.ElicitResult:
-        await type_key(params.message)
-        return types.ElicitResult(action="accept", content={})
-
-    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
-    async with hosted("--app", "demo", "--page", "open", answer=answer, client_info=info) as host:
-        assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
 
 
 @pytest.mark.browser

@@ -36,10 +36,8 @@ from support.programs import Programs
 from support.terminal import Screen, Tty
 
 from abp_bridge.conformance.user_drivers import free_port
-from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.core.surface import Surface
 from abp_bridge.errors import install_command
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.context import NO_CONTEXT, AskContext, AttemptEvent, InputRequestEvent
@@ -49,7 +47,6 @@ from abp_bridge.session.surface import (
     PageLink,
     PageQuestion,
     SurfaceResponse,
-    SurfaceUnsupportedError,
 )
 from abp_bridge.surfaces.notify import Channels, Notifier, show_on_desktop
 from abp_bridge.surfaces.page import browser as commands
@@ -207,36 +204,6 @@ async def test_a_slow_browser_is_waited_for_where_the_host_can_show_no_link(
 
         tasks.start_soon(come_late)
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
-
-
-async def test_a_browser_that_comes_too_late_is_told_what_became_of_the_question(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    opened: list[str] = []
-
-    async def note(address: str) -> str:
-        opened.append(address)
-        return "xdg-open"
-
-    async def cannot(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
-        raise SurfaceUnsupportedError("this host shows nothing", lasting=False)
-
-    async def nowhere(question: Question, page: PageQuestion) -> str:
-        return ""
-
-    monkeypatch.setattr(commands, "open_browser", note)
-    monkeypatch.setattr(commands, "OPEN_LIMIT", 0.0)
-    monkeypatch.setattr(commands, "LATE_LIMIT", 0.0)
-    monkeypatch.setattr(web, "owns_connection", lambda client, server: True)
-    raw: Json = {"method": "elicitation/input", "params": NAME}
-    question = decode_question(raw, id="q1", origin="app")
-    async with anyio.create_task_group() as tasks:
-        surface = PageSurface(LazyPageServer(tasks), cannot, nowhere, opens=True)
-        with pytest.raises(SurfaceUnsupportedError, match="this host shows nothing"):
-            await surface.prompt(question, NO_CONTEXT, SurfaceVariant(Surface.PAGE))
-        page = await anyio.to_thread.run_sync(Visitor().open, opened[0])
-        assert "This question is no longer open here" in page
-        tasks.cancel_scope.cancel()
 
 
 class WatchedPage(LazyPageServer):

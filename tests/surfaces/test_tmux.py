@@ -54,14 +54,6 @@ def asked(method: str, data: Json, *acts: tuple[str, tuple[str, ...]], **params:
 
 
 SHAPES = {
-    "format": asked(
-        "input",
-        {"value": "a@b.org"},
-        ("Answer:", ("nobody", "Enter")),
-        ("must be an e-mail address", ("C-u", "a@b.org", "Enter")),
-        prompt="Mail?",
-        schema={"type": "string", "format": "email"},
-    ),
     "select with search": asked(
         "select",
         {"selected": "August"},
@@ -69,15 +61,6 @@ SHAPES = {
         ("/ aug", ("Enter",)),
         prompt="Month?",
         options=MONTHS,
-    ),
-    "multi-select": asked(
-        "input",
-        {"value": ["b", "c"]},
-        ("○ c", ("Down", "Enter")),
-        ("must name at least 2", ("Space", "Down", "Space")),
-        ("● c", ("Enter",)),
-        prompt="Which ones?",
-        schema={"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 2, "maxItems": 2},
     ),
     "several fields": asked(
         "input",
@@ -269,17 +252,6 @@ def test_question_is_asked_at_a_terminal_beside_the_host(scene: Scene, name: str
     assert KEY not in json.dumps(scene.status())
 
 
-def test_ctrl_c_cancels_the_question_of_serve_but_not_the_bridge(scene: Scene) -> None:
-    answer = scene.ask("elicitation/confirm", message="Go on?")
-    scene.pane.until("Decline to answer")
-    scene.pane.press("C-c")
-    assert answer()["metadata"]["outcome"] == "cancelled"
-    answer = scene.ask("elicitation/confirm", message="And now?")
-    scene.pane.until("Decline to answer")
-    scene.pane.press("Enter")
-    assert answer()["data"] == {"confirmed": True}
-
-
 def test_resized_window_keeps_the_question_of_serve(scene: Scene) -> None:
     """No signal comes: it is not the terminal that the bridge was started from."""
     answer = scene.ask(
@@ -294,23 +266,3 @@ def test_resized_window_keeps_the_question_of_serve(scene: Scene) -> None:
     scene.pane.until("» the second")
     scene.pane.press("Enter")
     assert answer()["data"] == {"selected": "the second of them"}
-
-
-def test_dumb_terminal_is_asked_by_lines() -> None:
-    with at_a_pane(TERM="dumb") as plain:
-        pane = plain.pane
-        answer = plain.ask("elicitation/input", prompt="Your password?")
-        pane.until("Answer:")
-        pane.press(KEY, "Enter")
-        assert answer()["data"] == {"value": KEY}
-        assert KEY not in pane.ever_shown
-        answer = plain.ask("elicitation/input", prompt="Your name?")
-        pane.until("Answer:")
-        pane.press("Ada")
-        pane.until("Answer: Ada")
-        pane.press("C-c")
-        assert answer()["metadata"]["outcome"] == "cancelled"
-        answer = plain.ask("elicitation/select", prompt="Which?", options=["a", "b"])
-        pane.until("Number:")
-        pane.press("2", "Enter")
-        assert answer()["data"] == {"selected": "b"}
