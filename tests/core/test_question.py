@@ -48,9 +48,7 @@ CHOICE = one(FieldType.CHOICE, {"enum": [1, True, "1", None, ""]}, *MIXED)
 LABELS = {"a": "Apples", "b": "Pears", "c,d": "Cherries, dates"}
 TAGS = [Choice(each, each, label) for each, label in LABELS.items()]
 CHOICES = one(
-    FieldType.CHOICES,
-    {"type": "array", "items": {"enum": ["a", "b", "c,d"]}, "minItems": 1},
-    *TAGS,
+    FieldType.CHOICES, {"type": "array", "items": {"enum": ["a", "b", "c,d"]}, "minItems": 1}, *TAGS
 )
 
 # What a host sent, and the value it means.

@@ -64,12 +64,6 @@ def _servers(**members: Json) -> str:
 ROWS: tuple[Any, ...] = (
     ("withheld tools", "codex", _CODEX + "enabled_tools = []\n", "0 of our tools"),
     ("withheld tools", "codex", _CODEX + 'disabled_tools = ["abp_answer"]\n', "disabled_tools: 1"),
-    (
-        "withheld tools",
-        "qwen",
-        _servers(excludeTools=["abp_answer", "abp_call"]),
-        "excludeTools: 2",
-    ),
     ("withheld tools", "kiro", _servers(disabledTools=["abp_answer"]), "disabledTools: 1"),
     (
         "silent agent",
@@ -90,11 +84,9 @@ ROWS: tuple[Any, ...] = (
         ("text", "cursor", _servers(**members), says)
         for members, says in (
             ({"env": {"A=B": "x"}}, '"abp" has a variable whose name is empty or has a = in it.'),
-            ({"env": {"": "y"}}, "a variable whose name is empty"),
             ({"env": {"A": "\0"}}, '"abp" has a value of A with a NUL character in it.'),
             ({"args": ["serve", "\0"]}, '"abp" has an argument with a NUL character in it.'),
             ({"args": ["serve", "\ud800"]}, '"abp" has an argument with half a character in it.'),
-            ({"cwd": "\0"}, '"abp" has a cwd with a NUL character in it.'),
         )
     ),
     (
@@ -104,10 +96,8 @@ ROWS: tuple[Any, ...] = (
         '"abp" has no command that is one word',
     ),
     ("file", "codex", "[a]\nb = 1\n[a]\n", "line 3"),
-    ("file", "claude", {"here/.mcp.json": '{"mcpServers": {"a": {}},}'}, ".mcp.json"),
     ("file", "claude", {"here/.mcp.json": '{"mcpServers": {} // mine\n}'}, ".mcp.json"),
     ("file", "gemini", '{"a": 1,}', "every command of Gemini CLI fails"),
-    ("file", "qwen", '{"a": [1,]}', "Qwen Code fails"),
     (
         "another file",
         "codex",
@@ -146,7 +136,6 @@ ROWS: tuple[Any, ...] = (
     ("type", "zed", '{"agent_servers": {"ABP": {"command": "ABP"}}}', 'type = "custom"'),
     ("switched off", "goose", _GOOSE + "    enabled: false\n", "enabled: false"),
     ("switched off", "codex", _CODEX + "enabled = false\n", "enabled: false"),
-    ("switched off", "kiro", _servers(disabled=True), "disabled"),
     ("command", "cursor", _servers(command="GONE"), "GONE/abp-bridge, which is not"),
     ("command", "codex", _CODEX.replace('"ABP"', '"abp-bridge serve"'), "which go to args"),
     ("PATH", "cursor", _servers(command="abp-bridge"), "on the PATH of"),
@@ -159,7 +148,6 @@ ROWS: tuple[Any, ...] = (
         "leaves so",
     ),
     ("variables", "claude", _servers(env={"DISPLAY": "${env:DISPLAY}"}), "DISPLAY of its env"),
-    ("copies", "codex", _CODEX + _CODEX.replace("servers.abp", "servers.mine"), '"mine"'),
     (
         "copies",
         "codex",
@@ -182,7 +170,6 @@ ROWS: tuple[Any, ...] = (
     ("name", "claude", _SERVERS.replace('"abp"', '"workspace"'), '"workspace"'),
     ("call limit", "zed", f'{{"context_servers": {{"abp": {_ENTRY}}}}}', "after 60 s"),
     ("call limit", "goose", _GOOSE.replace("    timeout: 900\n", ""), "after 300 s"),
-    ("call limit", "copilot", _servers(type="local", tools=["*"]), "after 180 s"),
     ("call limit", "claude", _servers(timeout=60_000), "after 60 s"),
     ("call limit", "claude", _SERVERS, "after 30 s", {"MCP_TOOL_TIMEOUT": "30000"}),
     (
@@ -210,7 +197,6 @@ ROWS: tuple[Any, ...] = (
     ),
     ("uvx", "codex", _CODEX.replace('"ABP"', '"uvx"').replace('["', '["abp-bridge", "'), "uvx"),
     ("misspelt key", "codex", _CODEX + "tool_timeout = 5\n", "tool_timeout_sec meant"),
-    ("misspelt key", "codex", _CODEX.replace("required", "requierd"), "is required meant"),
     ("misspelt key", "codex", "[mcp_server.a]\ncommand = 'x'\n", "is mcp_servers meant"),
     ("wrong value", "codex", _CODEX.replace("true", '"yes"'), "true or false"),
     ("wrong value", "codex", "[mcp_servers.x]\ncommand = 'x'\nargs = 'y'\n", "a list"),
@@ -270,16 +256,6 @@ ROWS: tuple[Any, ...] = (
     ),
     (
         "disabled here",
-        "claude",
-        {
-            ".git/HEAD": "",
-            CLAUDE: '{"projects": {"HOME": {"mcpServers": {"abp": '
-            f'{_ENTRY}}}, "disabledMcpServers": ["abp"]}}}}}}',
-        },
-        "disabledMcpServers",
-    ),
-    (
-        "disabled here",
         "gemini",
         {
             GEMINI: _SERVERS,
@@ -290,12 +266,6 @@ ROWS: tuple[Any, ...] = (
     ),
     ("settings.json", "claude", {".claude/settings.json": _SERVERS}, "reads no servers there"),
     ("folder not trusted", "gemini", _SERVERS, "whether to trust"),
-    (
-        "folder not trusted",
-        "qwen",
-        _SERVERS[:-1] + ', "security": {"folderTrust": {"enabled": true}}}',
-        "whether to trust",
-    ),
     (
         "folder distrusted",
         "gemini",

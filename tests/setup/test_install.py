@@ -13,7 +13,6 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +213,7 @@ def test_only_folders_that_install_made_go_with_the_file(bridge: Bridge, home: P
     assert [*(home / ".config").iterdir()] == []
 
 
-def test_a_folder_for_a_file_that_cannot_be_written_goes_again(
+def test_folder_that_cannot_be_written_is_reported_and_not_left(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**given: object) -> None:
@@ -222,7 +221,9 @@ def test_a_folder_for_a_file_that_cannot_be_written_goes_again(
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)
     code, said = bridge("install", "goose", "--yes")
-    assert (code, "No space left on device" in said, [*home.iterdir()]) == (2, True, [])
+    assert (code, [*home.iterdir()]) == (2, [])
+    assert "config.yaml cannot be written: No space left on device" in said
+    assert "--print shows what to put in by hand" in said
 
 
 # --- what a person has in the file ----------------------------------------------------------------
@@ -296,9 +297,7 @@ def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
 @pytest.mark.parametrize(
     ("host", "content"),
     [
-        ("goose", "extensions:\n  abp: null # mine\n"),
-        ("goose", "extensions: # note\n  {}\n"),
-        ("fast-agent", "mcp:\n  servers:\n    abp: ~\n    b: {url: x}\n"),
+        ("goose", "extensions: # note\n  abp: null # mine\n"),
         ("vscode", '{\n  "servers": { // note\n    "abp": null, // mine\n  }\n}\n'),
     ],
 )
@@ -310,8 +309,7 @@ def test_what_is_empty_is_filled_and_its_comments_stay(
     assert (code, OURS[0] in said, "this is for an empty file" in said) == (0, True, False), said
     code, said = bridge("install", host, "--yes")
     assert code == 0, said
-    for mark in ("# mine", "# note", "// mine", "// note"):
-        assert (mark in file.read_text()) == (mark in content)
+    assert [mark for mark in (" mine", " note") if mark not in file.read_text()] == []
     assert bridge("install", host)[1].startswith("Nothing to do")
     assert bridge("uninstall", host, "--yes")[0] == 0
     assert file.read_text() == content
@@ -358,17 +356,6 @@ def test_what_was_changed_in_an_entry_meanwhile_is_not_taken_back(
     assert 'command = "db"' in file.read_text()
 
 
-def test_members_of_a_server_that_are_empty_are_filled(bridge: Bridge) -> None:
-    content = "extensions:\n  db:\n    cmd: x\n    args: # none\n    envs:\n    timeout: null\n"
-    file = write(file_of("goose"), content)
-    assert bridge("install", "goose", "--wrap", "db", "--yes")[0] == 0
-    (server,) = servers_of("goose")
-    assert server.launch is not None
-    assert wrapped_command(server.launch.words) == ("x",)
-    assert bridge("uninstall", "goose", "--wrap", "db", "--yes")[0] == 0
-    assert file.read_text() == content
-
-
 def test_backup_is_of_the_file_before_the_first_install(bridge: Bridge) -> None:
     file = write(file_of("cursor"), '{"a": {}}\n')
     bridge("install", "cursor", "--yes")
@@ -376,17 +363,13 @@ def test_backup_is_of_the_file_before_the_first_install(bridge: Bridge) -> None:
     assert file.with_name(file.name + BACKUP).read_text() == '{"a": {}}\n'
 
 
-def test_what_came_since_stays_and_what_we_made_goes(bridge: Bridge) -> None:
+def test_uninstall_keeps_what_was_changed_since(bridge: Bridge) -> None:
     file = write(file_of("zed"), '{\n  "theme": "One",\n}\n')
     bridge("install", "zed", "--yes")
     file.write_text(file.read_text().replace('"One"', '"Two"'))
     code, said = bridge("uninstall", "zed", "--yes")
-    assert code == 0, said
+    assert (code, "may differ" in said) == (0, False)
     assert file.read_text() == '{\n  "theme": "Two",\n}\n'
-    assert "may differ" not in said
-
-
-def test_what_the_host_has_written_anew_is_said_to_differ(bridge: Bridge) -> None:
     file = write(file_of("qwen"), '{"theme": "x"}')
     bridge("install", "qwen", "--yes")
     file.write_text(json.dumps(json.loads(file.read_text()), indent=2))
@@ -402,19 +385,9 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
         '{"mcpServers": {"abp": {"command": "npx", "args": ["x"]}}}',
         'has a server "abp" already that is not abp-bridge',
     ),
-    "no object": ("cursor", '{"mcpServers": []}', '"mcpServers" is no object'),
     "no server": ("cursor", '{"mcpServers": {"abp": 5}}', 'something at "abp" that is no server'),
     "not understood": ("cursor", '{\n"a": 1,\n}', "line 2: a comma before a closing bracket"),
-    "in one line": ("codex", "mcp_servers = {}\n", "write it as [mcp_servers]"),
-    "an anchor": ("goose", "a: &x {}\nextensions: *x\n", "shared by an anchor"),
     "twice": ("copilot", '{"mcpServers": {}, "mcpServers": {}}', '"mcpServers" twice'),
-    "too many names": ("codex", "a" + ".a" * 200 + " = 1\n", "nested too deeply"),
-    "aliases of aliases": (
-        "goose",
-        "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcd")),
-        "stand for too much",
-    ),
     "no object at all": ("cursor", "[1]", "the file is no object. Mend that first"),
     "too large": ("cursor", b'{"a": "' + b"x" * 2**23 + b'"}', "more than 8 MiB: it is left alone"),
     "no text": ("gemini", b"\xff\xfe{}", "line 1: this is no UTF-8"),
@@ -423,11 +396,6 @@ REFUSED: dict[str, tuple[str, str | bytes, str]] = {
         f"[{'[],' * LIMIT}[]]",
         f"more than {LIMIT:,} values. Put our entry in",
     ),
-    "dense TOML": ("codex", "a = 1\n" * (LIMIT + 1), f"more than {LIMIT:,} values. Put our entry"),
-    "a name of many parts": ("codex", f"a{'.a' * 50_000} = 1\n", "line 1: it is nested too deeply"),
-    "a text without an end": ("codex", "a = " + '"\\' * 100_000, "this is no TOML"),
-    "deep YAML": ("goose", "a: " + "[" * 300, "it is nested too deeply"),
-    "wide YAML": ("goose", "a:\n" + "- 1\n" * LIMIT, f"more than {LIMIT:,} values. Put our entry"),
     "long YAML": ("goose", "#" * 2**20 + "\n", "more than 1,048,576 characters. Put our entry in"),
 }
 # Files that say nothing certain about what is to be taken out.
@@ -438,14 +406,6 @@ AMBIGUOUS = {
         '{"mcpServers": {"abp": {"command": "abp-bridge"}, "abp": {"command": "x"}}}',
         '"mcpServers" has "abp" twice: leave one of them',
     ),
-    "a list": REFUSED["no object"],
-    "tables in a list": ("codex", "[[mcp_servers]]\na = 1\n", "mcp_servers is no table"),
-    "twice in YAML": (
-        "goose",
-        "extensions:\n  abp:\n    cmd: abp-bridge\nextensions: {}\n",
-        'the file has "extensions" twice',
-    ),
-    "a list in YAML": ("goose", "extensions: []\n", '"extensions" is no mapping'),
 }
 
 
@@ -453,8 +413,7 @@ AMBIGUOUS = {
 def test_file_that_cannot_take_an_entry_is_unchanged(
     case: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in ("jsonc.MAX_VALUES", "toml.MAX_VALUES", "yaml.MAX_YAML_VALUES"):
-        monkeypatch.setattr(f"abp_bridge.setup.formats.{limit}", LIMIT)
+    monkeypatch.setattr("abp_bridge.setup.formats.jsonc.MAX_VALUES", LIMIT)
     host, content, reason = REFUSED[case]
     file = write(file_of(host), content)
     before = file.read_bytes()
@@ -532,7 +491,7 @@ def test_a_link_is_followed_and_the_mode_stays(bridge: Bridge, home: Path) -> No
     assert sorted(each.name for each in kept.parent.iterdir()) == ["config.toml"]
 
 
-def test_a_new_file_is_this_persons_alone(bridge: Bridge) -> None:
+def test_new_file_is_private(bridge: Bridge) -> None:
     bridge("install", "codex", "--yes")
     assert stat.S_IMODE(file_of("codex").stat().st_mode) == 0o600
 
@@ -556,19 +515,19 @@ def test_a_file_that_changes_meanwhile_is_left_alone(home: Path) -> None:
     assert sorted(each.name for each in home.iterdir()) == ["a.json", "b.json"]
 
 
-def test_a_file_that_cannot_be_read_or_written_says_so(bridge: Bridge, home: Path) -> None:
-    file_of("codex").mkdir(parents=True)
-    code, said = bridge("install", "codex", "--yes")
-    assert (code, "config.toml cannot be read: Is a directory" in said) == (2, True)
-    write(home / ".cursor", "a file, and no folder")
-    code, said = bridge("install", "cursor", "--yes")
-    assert (code, "cannot be" in said) == (2, True)
+def test_file_that_cannot_be_read_or_written_is_reported(bridge: Bridge, home: Path) -> None:
+    (home / "folder").mkdir()
     os.mkfifo(home / "pipe")
-    code, said = bridge("install", "cursor", "--file", "pipe", "--yes")
-    assert (code, "pipe cannot be read: it is a device or a pipe" in said) == (2, True)
     (home / "loop").symlink_to(home / "loop")
-    code, said = bridge("install", "cursor", "--file", "loop", "--yes")
-    assert (code, "loop is a link that leads back to itself. Mend that first" in said) == (2, True)
+    write(home / "file", "")
+    for name, reason in {
+        "folder": "folder cannot be read: Is a directory",
+        "pipe": "pipe cannot be read: it is a device or a pipe",
+        "loop": "loop is a link that leads back to itself. Mend that first",
+        "file/a.json": "cannot be",
+    }.items():
+        code, said = bridge("install", "cursor", "--file", name, "--yes")
+        assert (code, reason in said) == (2, True), said
 
 
 @pytest.mark.process
@@ -603,13 +562,12 @@ def test_what_was_killed_leaves_nothing_behind_the_next(bridge: Bridge, home: Pa
 @pytest.mark.parametrize(
     ("host", "content"),
     [
-        ("codex", '["a] # b"]\nx = 1\n'),
         ("codex", '[mcp_servers.abp]\ncommand = "abp-bridge"\nargs = ["serve"]\nd = 2026-01-01\n'),
         ("cursor", '{"mcpServers": {"abp": {"command": "abp-bridge", "x": "\\ud800"}}}'),
     ],
-    ids=["a comment in a name", "a date in ours", "half a character in ours"],
+    ids=["a date", "half a character"],
 )
-def test_what_few_files_have_is_understood(host: str, content: str, bridge: Bridge) -> None:
+def test_entry_of_ours_with_an_unusual_value(host: str, content: str, bridge: Bridge) -> None:
     file = write(file_of(host), content)
     code, said = bridge("install", host, "--app", "demo", "--json", "--yes")
     assert (code, json.loads(said)["status"]) == (0, "done")
@@ -635,21 +593,6 @@ def test_install_in_a_folder_that_is_gone_is_refused(
     for words in (["install", "codex"], ["install", "--list"], ["uninstall", "codex"], ["doctor"]):
         code, said = bridge(*words)
         assert (code, "the folder that this runs in is gone" in said) == (2, True)
-
-
-def test_a_folder_that_cannot_be_written_says_what_to_do(
-    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write(file_of("cursor"), "{}")
-
-    def refuse(**given: object) -> None:
-        raise PermissionError(13, "Permission denied", str(file.parent))
-
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
-    code, said = bridge("install", "cursor", "--yes")
-    assert (code, file.read_text()) == (2, "{}")
-    assert "mcp.json cannot be written: Permission denied" in said
-    assert "--print shows what to put in by hand" in said
 
 
 # --- consent, and how it is told ------------------------------------------------------------------
@@ -698,16 +641,11 @@ def test_programs_get_an_object(bridge: Bridge) -> None:
     assert any("-" in line for line in shown["diff"])
 
 
-def test_the_entry_alone_is_printed(bridge: Bridge) -> None:
+def test_print_shows_the_entry_alone(bridge: Bridge) -> None:
     code, said = bridge("install", "vscode", "--app", "demo", "--print")
     assert (code, file_of("vscode").exists()) == (0, False)
-    assert json.loads(said)["servers"]["abp"]["args"] == [
-        "serve",
-        "--app",
-        "demo",
-        "--page",
-        "open",
-    ]
+    args = ["serve", "--app", "demo", "--page", "open"]
+    assert json.loads(said)["servers"]["abp"]["args"] == args
 
 
 def test_folder_that_cannot_be_read_is_reported(
@@ -948,16 +886,6 @@ def test_what_wrapping_added_is_named_where_it_stays(bridge: Bridge) -> None:
 
 # As people keep an argument that they switched off: around a server's command, and that.
 COMMENTED = {
-    "codex": (
-        "[mcp_servers.db]\n",
-        'command = "npx"\nargs = [\n  "-y", # yes\n  # "--readOnly", # ticket 12\n  "m",\n]\n',
-        "",
-    ),
-    "vscode": (
-        '{\n  "servers": {\n    "db": {\n      "command": "npx",\n',
-        '      "args": [\n        // "--readOnly", // ticket 12\n        "-y", "m" // yes\n      ]',
-        "\n    }\n  }\n}\n",
-    ),
     "opencode": (
         '{\n  "mcp": {\n    "db": {\n      "type": "local",\n',
         '      "command": [\n        "npx", // ticket 12\n        "-y",\n        "m",\n      ],\n',

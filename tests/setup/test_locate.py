@@ -155,10 +155,7 @@ REPOSITORIES: dict[str, tuple[dict[str, str], str]] = {  # case -> (its files, w
     ),
     "a copy of a worktree": (_worktree("HERE/main/.git", back="HERE/first/.git"), "shop"),
     "a worktree that is kept elsewhere": (_worktree("HERE/main/.git", shared_by=".."), "shop"),
-    "links without end": (
-        {"shop/.git": "gitdir: loop\n", "shop/loop": "-> loop"},
-        "shop",
-    ),
+    "links without end": ({"shop/.git": "gitdir: loop\n", "shop/loop": "-> loop"}, "shop"),
     "a link in place of a file": (
         {
             **_worktree("HERE/main/.git"),
@@ -167,10 +164,7 @@ REPOSITORIES: dict[str, tuple[dict[str, str], str]] = {  # case -> (its files, w
         },
         "shop",
     ),
-    "a worktree whose way back is no path": (
-        _worktree("HERE/main/.git", back="/\0"),
-        "shop",
-    ),
+    "a worktree whose way back is no path": (_worktree("HERE/main/.git", back="/\0"), "shop"),
     "a submodule": (
         {"shop/.git": "gitdir: ../.git/modules/shop\n", ".git/modules/shop/HEAD": ""},
         "shop",
