@@ -339,14 +339,6 @@ def test_planted_trap_is_found(row: Planted, home: Path) -> None:
     assert said[row.trap].cure
 
 
-def test_which_of_two_entries_is_for_one_folder_is_said(home: Path) -> None:
-    both = f'{{"mcpServers": {{"abp": {_ENTRY}}}, "projects": {{"HERE": {_SERVERS}}}}}'
-    plant(home, {"here/.git/HEAD": "", CLAUDE: both})
-    shown = [each.shown for each in gather(HOSTS["claude"], machine(home)).entries]
-    file = home / CLAUDE
-    assert shown == [f'"abp" of {file}', f'"abp" of {file} (for {home}/here alone)']
-
-
 def test_each_trap_that_can_be_seen_is_planted() -> None:
     assert {each.trap for each in PLANTED} == {each.name for each in TRAPS if each.find is not None}
 
@@ -436,22 +428,13 @@ def test_a_variable_that_the_host_knows_is_no_trap(
     assert [each for each in judge(gather(HOSTS[host], machine(home))) if each.verdict.fails] == []
 
 
-def test_a_limit_of_all_servers_counts(home: Path) -> None:
-    servers = f'"context_servers": {{"abp": {_ENTRY}}}'
-    plant(home, {FILES["zed"]: f'{{"context_server_timeout": 900, {servers}}}'})
-    assert judge(gather(HOSTS["zed"], machine(home))) == []
-
-
-def test_a_machine_with_nothing_has_no_hosts(home: Path) -> None:
+def test_hosts_of_a_machine(home: Path) -> None:
     assert find_hosts(machine(home)) == []
     for host in HOSTS.values():
         assert judge(gather(host, machine(home))) == []
-
-
-def test_a_projects_file_that_several_read_is_told_once(home: Path) -> None:
-    plant(home, {"here/.mcp.json": _SERVERS})
+    plant(home, {"here/.mcp.json": _SERVERS})  # which several hosts read
     assert [each.name for each in find_hosts(machine(home))] == ["claude"]
-    plant(home, {FILES["copilot"]: "{}"})
+    plant(home, {".copilot/mcp-config.json": "{}"})
     assert [each.name for each in find_hosts(machine(home))] == ["claude", "copilot"]
 
 
@@ -793,27 +776,33 @@ def test_page_works_only_if_a_browser_can_be_opened(
     assert ("no browser can be opened" in page["says"]) is ("--tty" in page["cure"])
 
 
-def test_in_a_persons_own_folder_their_file_is_no_projects(tmp_path: Path) -> None:
-    config = tmp_path / CODEX
-    config.parent.mkdir()
-    config.write_text(_CODEX.replace("ABP", "/opt/bin/abp-bridge"))
-    machine = Machine({}, home=tmp_path, folder=tmp_path)
-    facts = gather(HOSTS["codex"], machine)
-    assert [each.scope for each in facts.entries] == ["user"]
-    assert [each.scope for each in facts.files] == ["user"]
+def test_file_in_the_users_own_folder_is_not_a_projects(tmp_path: Path) -> None:
+    plant(tmp_path, {CODEX: _CODEX})
+    facts = gather(HOSTS["codex"], Machine({}, home=tmp_path, folder=tmp_path))
+    assert [each.scope for each in (*facts.entries, *facts.files)] == ["user", "user"]
 
 
-def test_a_server_that_we_are_put_before_is_required_no_more_than_before(home: Path) -> None:
-    wrapped = _CODEX.replace("required = true\n", "").replace('"serve"', '"mcp", "--", "npx", "m"')
-    plant(home, {CODEX: wrapped})
-    found = judge(gather(HOSTS["codex"], machine(home)))
-    assert not [each for each in found if each.check == "not required"]
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("codex", _CODEX.replace("required = true\n", "").replace('"serve"', '"mcp", "--", "npx"')),
+        ("zed", f'{{"context_server_timeout": 900, "context_servers": {{"abp": {_ENTRY}}}}}'),
+    ],
+    ids=["a wrapped server need not be required", "a limit of all servers counts"],
+)
+def test_entry_that_is_no_trap(host: str, text: str, home: Path) -> None:
+    plant(home, {FILES[host]: text})
+    found = judge(gather(HOSTS[host], machine(home)))
+    assert [each for each in found if each.check in ("not required", "call limit")] == []
 
 
-def test_two_entries_of_one_name_are_told_apart(home: Path) -> None:
+def test_entries_of_one_name_are_told_apart(home: Path) -> None:
+    both = f'{{"mcpServers": {{"abp": {_ENTRY}}}, "projects": {{"HERE": {_SERVERS}}}}}'
     loose = _CODEX.replace("required = true\n", "")
-    assert loose != _CODEX
-    plant(home, {CODEX: loose, f"here/{CODEX}": loose})
+    plant(home, {"here/.git/HEAD": "", CLAUDE: both, CODEX: loose, f"here/{CODEX}": loose})
+    shown = [each.shown for each in gather(HOSTS["claude"], machine(home)).entries]
+    file = home / CLAUDE
+    assert shown == [f'"abp" of {file}', f'"abp" of {file} (for {home}/here alone)']
     said = [each.says for each in judge(gather(HOSTS["codex"], machine(home)))]
     without = "is not required: Codex waits a second for it, then does without."
     assert [each for each in said if each.endswith(without)] == [
