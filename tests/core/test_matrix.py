@@ -28,131 +28,31 @@ from abp_bridge.core.surface import Surface
 
 Json = Any
 
-# --- every cell ---
+# --- cells ---
 #
-# `native`, what a downgrade does, or `no:` and why.
+# docs/capabilities.md has the words of each cell and is compared with the matrix (make check).
 
-
-NATIVE = dict.fromkeys(QuestionShape, "native")
-FORM: dict[QuestionShape, str] = NATIVE | {
-    QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-    QuestionShape.LIST: "one entry after the other",
-    QuestionShape.NESTED: "as JSON text",
-    QuestionShape.SECRET: "no: a form passes through the host and the model: secrets never do",
-    QuestionShape.FILE: "no: MCP forms carry no files",
-    QuestionShape.FILE_CONSENT: "as options, the safe one first",
-    QuestionShape.SAMPLING: "no: a form asks the person, not a model",
-}
-TOGGLES = {QuestionShape.MULTI_SELECT: "a yes or no per option"}
-PLAIN_FORM = FORM | {QuestionShape.NUMBER: "as text", QuestionShape.RANGE: "as text"} | TOGGLES
-
-BUTTONS: dict[QuestionShape, str] = {
-    QuestionShape.TEXT: "no: buttons carry no free text",
-    QuestionShape.FORMATTED_TEXT: "no: buttons carry no free text",
-    QuestionShape.NUMBER: "no: buttons carry no number of any size",
-    QuestionShape.RANGE: "as options",
-    QuestionShape.BOOLEAN: "as options",
-    QuestionShape.CONFIRM: "as options",
-    QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-    QuestionShape.SELECT_FEW: "as options",
-    QuestionShape.SELECT_MANY: "by pages",
-    QuestionShape.MULTI_SELECT: "as toggles",
-    QuestionShape.FIELDS: "one field after the other",
-    QuestionShape.LIST: "one entry after the other",
-    QuestionShape.NESTED: "no: buttons carry no nested data",
-    QuestionShape.SECRET: "no: a permission passes through the host: secrets never do",
-    QuestionShape.FILE: "no: buttons carry no files",
-    QuestionShape.FILE_CONSENT: "as options, the safe one first",
-    QuestionShape.SAMPLING: "no: buttons ask the person, not a model",
+# Which surfaces ask questions that few may ask.
+PRIVATE = {Surface.MCP_URL, Surface.ACP_URL, Surface.PAGE, Surface.TERMINAL, Surface.MOCK}
+MODELS = {Surface.MCP_SAMPLING, Surface.SAMPLING}
+CARDS = set(Surface) - MODELS - {Surface.ACP_CHAT, Surface.MODEL_RELAY}
+ASKED_BY = {
+    QuestionShape.SECRET: PRIVATE,
+    QuestionShape.FILE: {*PRIVATE, Surface.ABP},
+    QuestionShape.FILE_CONSENT: CARDS,
+    QuestionShape.CONFIRM_DESTRUCTIVE: CARDS,
+    QuestionShape.SAMPLING: {*MODELS, Surface.ABP, Surface.MOCK},
+    QuestionShape.CONFIRM: {*CARDS, Surface.ACP_CHAT, Surface.MODEL_RELAY},
 }
 
-CHAT: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "as the next prompt") | {
-    QuestionShape.CONFIRM_DESTRUCTIVE: "no: consent is given on a card, not in a chat",
-    QuestionShape.FIELDS: "a prompt for each field",
-    QuestionShape.LIST: "one entry after the other",
-    QuestionShape.NESTED: "as JSON in the next prompt",
-    QuestionShape.SECRET: "no: a chat passes through the host: secrets never do",
-    QuestionShape.FILE: "no: a prompt carries no files that an app can be given",
-    QuestionShape.FILE_CONSENT: "no: consent is given on a card, not in a chat",
-    QuestionShape.SAMPLING: "no: a chat asks the person, not a model",
-}
 
-PAGE: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "on a page of the bridge's own") | {
-    QuestionShape.SAMPLING: "no: a page asks the person, not a model"
-}
-
-AGENT: dict[QuestionShape, str] = NATIVE | {
-    QuestionShape.SECRET: "no: what goes to an ABP agent a model may read: secrets never do",
-    QuestionShape.FILE_CONSENT: "as a confirm",
-}
-
-TERMINAL: dict[QuestionShape, str] = NATIVE | {
-    QuestionShape.NESTED: "as JSON text",
-    QuestionShape.FILE: "as a path",
-    QuestionShape.SAMPLING: "no: a terminal asks the person, not a model",
-}
-
-API: dict[QuestionShape, str] = (
-    NATIVE
-    | dict.fromkeys(
-        (QuestionShape.FORMATTED_TEXT, QuestionShape.NUMBER, QuestionShape.RANGE), "as typed text"
-    )
-    | {
-        QuestionShape.BOOLEAN: "as options",
-        QuestionShape.CONFIRM: "as options",
-        QuestionShape.CONFIRM_DESTRUCTIVE: "as options, the safe one first",
-        QuestionShape.LIST: "one entry after the other",
-        QuestionShape.NESTED: "as JSON text",
-        QuestionShape.SECRET: (
-            "no: the questions API is another program's: secrets never pass through it"
-        ),
-        QuestionShape.FILE: "no: the questions API carries no files",
-        QuestionShape.FILE_CONSENT: "as options, the safe one first",
-        QuestionShape.SAMPLING: "no: the questions API asks the person, not a model",
-    }
-)
-
-MODEL_ASKS: dict[QuestionShape, str] = dict.fromkeys(QuestionShape, "in the model's words") | {
-    QuestionShape.CONFIRM_DESTRUCTIVE: "no: a model cannot confirm what cannot be undone",
-    QuestionShape.SECRET: "no: secrets never pass through the model",
-    QuestionShape.FILE: "no: a model gives no files of the person's",
-    QuestionShape.FILE_CONSENT: "no: a model cannot consent for the person",
-    QuestionShape.SAMPLING: "no: this asks the person through the model",
-}
-
-ONE_BY_ONE = dict.fromkeys(
-    (
-        QuestionShape.RANGE,
-        QuestionShape.SELECT_FEW,
-        QuestionShape.SELECT_MANY,
-        QuestionShape.MULTI_SELECT,
-    ),
-    "yes or no to one option after the other",
-)
-MODEL_ONLY = dict.fromkeys(QuestionShape, "no: this surface asks a model, not the person")
-MODEL_ONLY[QuestionShape.SAMPLING] = "native"
-
-CELLS: dict[SurfaceVariant, Mapping[QuestionShape, str]] = {
-    SurfaceVariant(Surface.MCP_FORM, "2025-11-25"): FORM,
-    SurfaceVariant(Surface.MCP_FORM, "2026-07-28"): FORM,
-    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True): PLAIN_FORM,
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"): FORM | TOGGLES,
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18", plain=True): PLAIN_FORM,
-    SurfaceVariant(Surface.MCP_URL): PAGE,
-    SurfaceVariant(Surface.MCP_SAMPLING): MODEL_ONLY,
-    SurfaceVariant(Surface.SAMPLING): MODEL_ONLY,
-    SurfaceVariant(Surface.ACP_FORM): FORM | {QuestionShape.FILE: "no: ACP forms carry no files"},
-    SurfaceVariant(Surface.ACP_URL): PAGE,
-    SurfaceVariant(Surface.ACP_PERMISSION): BUTTONS,
-    SurfaceVariant(Surface.ACP_CHAT): CHAT,
-    SurfaceVariant(Surface.ACP_PERMISSION, buttons=2): BUTTONS | ONE_BY_ONE,
-    SurfaceVariant(Surface.TERMINAL): TERMINAL,
-    SurfaceVariant(Surface.PAGE): PAGE,
-    SurfaceVariant(Surface.ABP): AGENT,
-    SurfaceVariant(Surface.QUESTIONS_API): API,
-    SurfaceVariant(Surface.MOCK): NATIVE,
-    SurfaceVariant(Surface.MODEL_RELAY): MODEL_ASKS,
-}
+@pytest.mark.parametrize("asked", ASKED_BY, ids=lambda asked: asked.value)
+@pytest.mark.parametrize(("surface", "version"), MATRIX, ids=str)
+def test_surface_asks_only_what_it_may(
+    surface: Surface, version: str, asked: QuestionShape
+) -> None:
+    cell = find_cell(asked, SurfaceVariant(surface, version))
+    assert cell.asks is (surface in ASKED_BY[asked])
 
 
 def _in_words(column: SurfaceVariant, asked: QuestionShape) -> str:
@@ -162,26 +62,31 @@ def _in_words(column: SurfaceVariant, asked: QuestionShape) -> str:
     return cell.how if cell.asks else f"no: {cell.how}"
 
 
-def _named(column: SurfaceVariant) -> str:
-    odd = "plain" if column.plain else "with two buttons" if column.buttons == 2 else ""
-    return " ".join(filter(None, (column.surface.value, column.version, odd)))
-
-
-CELL_ROWS = [(column, asked, row[asked]) for column, row in CELLS.items() for asked in row]
-
-
-@pytest.mark.parametrize(
-    ("column", "asked", "words"),
-    CELL_ROWS,
-    ids=[f"{asked.value} on {_named(column)}" for column, asked, _ in CELL_ROWS],
+NEW, OLD, PLAIN = (
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25"),
+    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"),
+    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True),
 )
-def test_cell(column: SurfaceVariant, asked: QuestionShape, words: str) -> None:
+TWO_BUTTONS = SurfaceVariant(Surface.ACP_PERMISSION, buttons=2)
+CELLS = [
+    (NEW, QuestionShape.NUMBER, "native"),
+    (NEW, QuestionShape.CONFIRM_DESTRUCTIVE, "as options, the safe one first"),
+    (NEW, QuestionShape.MULTI_SELECT, "native"),
+    (OLD, QuestionShape.MULTI_SELECT, "a yes or no per option"),
+    (PLAIN, QuestionShape.MULTI_SELECT, "a yes or no per option"),
+    (PLAIN, QuestionShape.NUMBER, "as text"),
+    (PLAIN, QuestionShape.RANGE, "as text"),
+    (PLAIN, QuestionShape.TEXT, "native"),
+    (TWO_BUTTONS, QuestionShape.SELECT_FEW, "yes or no to one option after the other"),
+    (TWO_BUTTONS, QuestionShape.RANGE, "yes or no to one option after the other"),
+    (TWO_BUTTONS, QuestionShape.CONFIRM, "as options"),
+    (TWO_BUTTONS, QuestionShape.TEXT, "no: buttons carry no free text"),
+]
+
+
+@pytest.mark.parametrize(("column", "asked", "words"), CELLS, ids=str)
+def test_cell_of_a_variant(column: SurfaceVariant, asked: QuestionShape, words: str) -> None:
     assert _in_words(column, asked) == words
-
-
-def test_matrix_has_no_other_columns() -> None:
-    assert {(column.surface, column.version) for column in CELLS} == set(MATRIX)
-    assert all(set(row) == set(QuestionShape) for row in CELLS.values())
 
 
 def test_a_version_that_is_not_in_the_matrix_is_refused() -> None:
@@ -294,11 +199,6 @@ def test_every_row_has_a_question() -> None:
 
 # --- the order of surfaces ---
 
-NEW, OLD, PLAIN = (
-    SurfaceVariant(Surface.MCP_FORM, "2025-11-25"),
-    SurfaceVariant(Surface.MCP_FORM, "2025-06-18"),
-    SurfaceVariant(Surface.MCP_FORM, "2025-11-25", plain=True),
-)
 MODEL, PERMISSION = SurfaceVariant(Surface.MCP_SAMPLING), SurfaceVariant(Surface.ACP_PERMISSION)
 SAID = SurfaceVariant(Surface.ACP_CHAT)
 

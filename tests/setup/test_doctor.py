@@ -779,7 +779,8 @@ def test_page_works_only_if_a_browser_can_be_opened(
 def test_file_in_the_users_own_folder_is_not_a_projects(tmp_path: Path) -> None:
     plant(tmp_path, {CODEX: _CODEX})
     facts = gather(HOSTS["codex"], Machine({}, home=tmp_path, folder=tmp_path))
-    assert [each.scope for each in (*facts.entries, *facts.files)] == ["user", "user"]
+    assert [each.scope for each in facts.entries] == ["user"]
+    assert [each.scope for each in facts.files] == ["user"]
 
 
 @pytest.mark.parametrize(
