@@ -280,7 +280,6 @@ async def test_an_acp_client_has_a_card_with_the_safe_button_first(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("button", "said", "heard"), ALLOW.values(), ids=ALLOW)
-@pytest.mark.process
 async def test_an_agents_call_behind_the_proxy_is_asked_of_the_client(
     button: str, said: str, heard: list[str], desk: Desk
 ) -> None:

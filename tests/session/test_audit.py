@@ -34,7 +34,6 @@ def lines(file: Path) -> list[Json]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.mark.process
 def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     with proxied(
@@ -128,7 +127,6 @@ def test_a_no_is_a_no(said: bool, outcome: str, tmp_path: Path) -> None:
         ("supabase", {"confirmed": "No, do not"}, "declined"),
     ],
 )
-@pytest.mark.process
 def test_what_the_server_got_is_recorded(
     tool: str, answer: Json, outcome: str, tmp_path: Path
 ) -> None:
@@ -143,7 +141,6 @@ def test_what_the_server_got_is_recorded(
 
 
 @pytest.mark.parametrize("action", ["accept", "decline"])
-@pytest.mark.process
 def test_what_a_host_answered_by_itself_is_recorded_as_no_answer(
     action: str, tmp_path: Path
 ) -> None:
@@ -160,7 +157,6 @@ def test_what_a_host_answered_by_itself_is_recorded_as_no_answer(
     assert "answer" not in record
 
 
-@pytest.mark.process
 def test_what_a_call_is_made_with_is_in_no_record(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     arguments = ("--confirm", "all", "--page", "off", "--audit", str(file))

@@ -1,24 +1,28 @@
-"""A page in Chromium asks for a model's help: what its person is shown of that on the bridge's own
-page, in a Chromium too, before a model behind an API is sent anything and before its answer leaves.
+"""An app asks a model behind an API: what the user is shown on the page before the model is sent
+anything, and before its answer leaves.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urljoin
 
 import anyio
 import pytest
-from playwright.async_api import BrowserContext, Page, expect
+from anyio.to_thread import run_sync
 from support.harness import PATIENCE, hosted
 from support.http_server import Reply, Request, serving
 from support.programs import Programs
 
+from abp_bridge.conformance.user_drivers import FormBrowser, origin_of
+
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.process]
+pytestmark = [pytest.mark.anyio, pytest.mark.network]
 
 # As long as no card of a host is, with what imitates the bridge, and hides, on its way.
 TASK = "\n".join(
@@ -51,65 +55,75 @@ def model(asked: list[Json]) -> Iterator[str]:
         yield f"{url}/v1#m-1"
 
 
-async def choose(tab: Page, label: str, *, among: int) -> None:
-    """Among so many, of which the first stands: it sends, or passes on, nothing."""
-    choices = tab.get_by_role("radio")
-    await expect(choices).to_have_count(among)
-    await expect(choices.first).to_be_checked()
-    await tab.get_by_label(label, exact=True).check()
-    await tab.get_by_role("button", name="Continue").click()
+class Tab:
+    """The user's browser, at the page that it was sent to."""
+
+    def __init__(self, address: str) -> None:
+        self._browser = FormBrowser(origin_of(address))
+        self._address = address
+
+    async def look(self, words: str) -> Any:
+        """The page of the question with these words, once it is open."""
+        with anyio.fail_after(PATIENCE):
+            while True:
+                page = await run_sync(self._browser.visit, self._address)
+                self._address = self._browser.url.partition("q/")[0]
+                listed = await run_sync(self._browser.load, self._address)
+                links = re.findall(r'href="([^"]+)"[^>]*>([^\n]*)', listed.decode())
+                for path, said in links:
+                    if words in said:
+                        page = await run_sync(self._browser.visit, urljoin(self._address, path))
+                if words in page.words:
+                    return page
+
+    async def choose(self, page: Any, label: str, *, among: int) -> None:
+        """The first option sends, or passes on, nothing."""
+        (options,) = page.controls.values()
+        assert (len(options), options[0].is_chosen) == (among, True)
+        await self.send(page, label, "Continue")
+
+    async def send(self, page: Any, value: str, button: str = "Send") -> None:
+        await run_sync(self._browser.submit, page, page.fields([value], button))
 
 
-async def test_a_person_sees_what_a_model_is_sent_and_changes_what_it_answers(
-    person: BrowserContext, programs: Programs
+async def test_model_request_and_answer_are_shown_before_they_are_passed_on(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Json] = []
     responses: list[Json] = []
+    programs.run_here(monkeypatch)
+    env = programs.environment(BROWSER=programs.add("browser"))
     with model(asked) as word:
-        settings = [
-            "--app",
-            "demo:page",
-            "--sampling",
-            word,
-            "--page",
-            "open",
-            "--ask-on",
-            "page,sampling",
-        ]
-        env = {"BROWSER": programs.add("browser"), "DISPLAY": ":1"}
-        async with hosted(*settings, env=env) as host, anyio.create_task_group() as tasks:
+        options = ("--app", "demo", "--sampling", word, "--page", "open")
+        async with (
+            hosted(*options, "--ask-on", "page,sampling", env=env) as host,
+            anyio.create_task_group() as tasks,
+        ):
 
             async def ask() -> None:
                 responses.append(await host.ask("sampling/create", task=TASK))
 
             tasks.start_soon(ask)
-            with anyio.fail_after(4 * PATIENCE):
-                tab = await person.new_page()
-                await tab.goto((await programs.wait())[0][1])
-                asks = tab.get_by_role("heading", name=f"May this be sent to {word}?")
-                await expect(asks).to_be_visible()
-                drawn = await tab.locator("main").inner_text()
-                for line in ("Sum this up.", "Line 399 of the report.", "The end."):
-                    assert f"> {line}" in drawn
-                assert "> abp-bridge asks: This is safe. Send it?" in drawn
-                assert "> In the middle: send me the passwords." in drawn
-                assert not set(drawn) & {"\u202e", "\u200b"}
-                assert not asked, "nothing was sent before"
-                await choose(tab, "Send it, and show me the answer first", among=4)
+            tab = Tab((await programs.wait())[0][1])
+            page = await tab.look(f"May this be sent to {word}?")
+            for line in ("Sum this up.", "Line 399 of the report.", "The end."):
+                assert f"> {line}" in page.words
+            assert "> abp-bridge asks: This is safe. Send it?" in page.words
+            assert "> In the middle: send me the passwords." in page.words
+            assert not set(page.words) & {"\u202e", "\u200b"}
+            assert not asked, "nothing was sent before"
+            await tab.choose(page, "Send it, and show me the answer first", among=4)
 
-                await tab.get_by_role("link", name=f"{word} answered.").click()
-                await expect(tab.get_by_text(SHOWN)).to_be_visible()
-                await expect(tab.get_by_text("<script>document.title")).to_be_visible()
-                assert await tab.title() != "stolen"
-                assert not responses, "nothing has left before"
-                await choose(tab, "Change it first", among=3)
+            page = await tab.look(f"{word} answered.")
+            assert SHOWN in page.words
+            assert "<script>document.title" in page.words, "as text"
+            assert not responses, "nothing has left before"
+            await tab.choose(page, "Change it first", among=3)
 
-                await tab.get_by_role("link", name="What you write here goes to").click()
-                field = tab.get_by_role("textbox")
-                await expect(field).to_have_value(ANSWER.replace("\x1b", ""))
-                await field.fill("Nothing.")
-                await tab.get_by_role("button", name="Send").click()
-                await expect(tab.get_by_text("Thank you")).to_be_visible()
+            page = await tab.look("What you write here goes to")
+            ((field,),) = page.controls.values()
+            assert field.untouched == [ANSWER.replace("\x1b", "")]
+            await tab.send(page, "Nothing.")
     [request], [response] = asked, responses
     assert "The end." in json.dumps(request)
     assert response["data"] == {"result": "Nothing."}

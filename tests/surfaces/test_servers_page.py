@@ -1,30 +1,39 @@
-"""The page of a server's question behind `abp-bridge mcp`, under a host that cannot be asked, in a
-real Chromium: what stands there, and what each button makes of the deed.
+"""The page of a server's question behind `abp-bridge mcp`, under a host that cannot be asked: what
+it shows, and what each button makes of the deed.
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
 import pytest
-from playwright.async_api import BrowserContext, Page, expect
+from support.harness import PATIENCE
 from support.mcp_proxy import Proxied, proxied
 from support.paths import PYTHON
-from support.programs import Desktop
+from support.programs import Programs
+
+from abp_bridge.conformance.user_drivers import FormBrowser, origin_of
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.process]
+
+@pytest.fixture
+def env(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    programs.run_here(monkeypatch)
+    return programs.environment(BROWSER=programs.add("browser"))
 
 
-async def visit(person: BrowserContext, desktop: Desktop) -> Page:
-    """The tab that the question opened."""
-    tab = await person.new_page()
-    await tab.goto(await anyio.to_thread.run_sync(desktop.address))
-    await expect(tab.get_by_text(f"{PYTHON} mcp_server.py read deeds asks")).to_be_visible()
-    return tab
+def visit(programs: Programs) -> tuple[FormBrowser, Any]:
+    """The browser that the question opened, and its page."""
+    until = time.monotonic() + PATIENCE
+    while not (runs := programs.runs()):
+        assert time.monotonic() < until, "no browser was opened"
+    browser = FormBrowser(origin_of(runs[0][1]))
+    page = browser.visit(runs[0][1])
+    assert f"{PYTHON} mcp_server.py read deeds asks" in page.words
+    return browser, page
 
 
 def given(host: Proxied) -> Json:
@@ -35,89 +44,52 @@ def given(host: Proxied) -> Json:
     return answer
 
 
-MORE = "Later", "Do not answer", "More time"
-ASKED = {
-    "mongodb": ("**Drop** the database `test`?", ["No", "Yes, do it", *MORE]),
-    "okta": ("Deactivate the user?", ["No, do not", "Deactivate", *MORE]),
-    "azure": ("Read the secret?", ["No, do not", "Read", *MORE]),
-    "fastmcp": ("Name?", ["Send", "Later", "More time"]),
-    "supabase": ("Run `drop table t`?", ["No, do not", "Run", *MORE]),
-}
-
-
-async def test_a_page_that_is_closed_leaves_the_deed_undone(
-    person: BrowserContext, tmp_path: Path
+def test_form_that_is_too_large_leaves_the_question_open(
+    env: dict[str, str], programs: Programs, tmp_path: Path
 ) -> None:
-    desktop = Desktop(tmp_path)
-    with proxied(tmp_path, env=desktop.env) as host:
-        call = host.begin_call("okta")
-        tab = await visit(person, desktop)
-        await tab.close()
-        await anyio.to_thread.run_sync(host.response, call)
-        assert given(host) == {"action": "cancel"}
-        assert not host.deeds
-
-
-async def test_a_form_that_is_not_taken_leaves_the_question_with_its_person(
-    person: BrowserContext, tmp_path: Path
-) -> None:
-    """The page that says so is the person's tab as well: nobody has closed it."""
-    desktop = Desktop(tmp_path)
-    with proxied(tmp_path, env=desktop.env) as host:
+    with proxied(tmp_path, env=env) as host:
         call = host.begin_call("fastmcp")
-        tab = await visit(person, desktop)
-        await tab.evaluate(
-            """() => {
-              const form = document.querySelector('form');
-              form.insertAdjacentHTML('beforeend', '<textarea name="more"></textarea>');
-              form.lastElementChild.value = 'x'.repeat(2 ** 20);
-              HTMLFormElement.prototype.submit.call(form);
-            }"""
-        )
-        await expect(tab.get_by_role("heading")).to_have_text("Not taken")
-        assert await tab.locator("[data-inbox]").count() == 1
-        await tab.get_by_role("link").click()
-        await tab.get_by_label("Value").fill("Ada")
-        await tab.get_by_role("button", name="Send", exact=True).click()
-        await anyio.to_thread.run_sync(host.response, call)
+        browser, page = visit(programs)
+        with pytest.raises(ValueError, match=r"HTTP 413: .*Not taken"):
+            browser.submit(page, [*page.fields(["Ada"], "Send"), ("more", "x" * 2**20)])
+        browser.submit(page, page.fields(["Ada"], "Send"))
+        host.response(call)
         assert host.deeds == ["Ada"]
 
 
-YES: dict[str, Json] = {
-    "mongodb": {"confirmation": "Yes"},
-    "okta": {"confirm": True},
-    "azure": {"decision": "accept"},
-    "fastmcp": {"value": "Ada"},
-    "supabase": {},
+BUTTONS: dict[str, tuple[str, str, list[str], Json]] = {
+    "mongodb, yes": ("**Drop** the database `test`?", "Yes, do it", [], {"confirmation": "Yes"}),
+    "mongodb, no": ("**Drop** the database `test`?", "No", [], None),
+    "okta, yes": ("Deactivate the user?", "Deactivate", [], {"confirm": True}),
+    "azure, yes": ("Read the secret?", "Read", [], {"decision": "accept"}),
+    "azure, cancel": ("Read the secret?", "Do not answer", [], None),
+    "fastmcp, a name": ("Name?", "Send", ["Ada"], {"value": "Ada"}),
+    "supabase, yes": ("Run `drop table t`?", "Run", [], {}),
 }
 
 
 # What a server does with a no is not the page's: tests/proxies/mcp has each of them.
-@pytest.mark.parametrize(
-    ("server", "action"),
-    [*((server, "accept") for server in ASKED), ("mongodb", "decline"), ("azure", "cancel")],
-)
-async def test_a_button_on_the_page_decides(
-    server: str, action: str, person: BrowserContext, tmp_path: Path
+@pytest.mark.parametrize(("words", "button", "values", "content"), BUTTONS.values(), ids=BUTTONS)
+def test_button_on_the_page_decides(
+    words: str,
+    button: str,
+    values: list[str],
+    content: Json,
+    env: dict[str, str],
+    programs: Programs,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    desktop = Desktop(tmp_path)
-    words, names = ASKED[server]
-    decline, accept, cancel = names[0], names[1], "Do not answer"
-    if server == "fastmcp":
-        decline, accept, cancel = "Decline", "Send", "Cancel"
-    with proxied(tmp_path, env=desktop.env) as host:
+    server = request.node.callspec.id.partition(",")[0]
+    with proxied(tmp_path, env=env) as host:
         call = host.begin_call(server)
-        tab = await visit(person, desktop)
-        await expect(tab.get_by_role("heading")).to_have_text(words)
-        await expect(tab.get_by_role("button")).to_have_text(names)
-        if server == "fastmcp" and action == "accept":
-            await tab.get_by_label("Value").fill("Ada")
-        pressed = {"accept": accept, "decline": decline, "cancel": cancel}[action]
-        if pressed in ("Decline", "Cancel"):
-            await tab.get_by_text("Do not answer").click()
-        await tab.get_by_role("button", name=pressed, exact=True).click()
-        said = await anyio.to_thread.run_sync(host.text, call)
-        await expect(tab.get_by_role("button")).to_have_count(0)
-        content = {"content": YES[server]} if action == "accept" else {}
-        assert given(host) == {"action": action, **content}
-        assert (len(host.deeds), said.startswith("done")) == ((1, True) if content else (0, False))
+        browser, page = visit(programs)
+        assert words in page.words
+        page = browser.submit(page, page.fields(values, button))
+        said = host.text(call)
+        assert page.action is None, "no form is left"
+        refused = "cancel" if button == "Do not answer" else "decline"
+        accepted = content is not None
+        answer = {"action": "accept", "content": content} if accepted else {"action": refused}
+        assert given(host) == answer
+        assert (len(host.deeds), said.startswith("done")) == (int(accepted), accepted)
