@@ -17,15 +17,8 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.acp_harness import (
-    FORM,
-)
-from support.acp_proxy import (
-    ACP,
-    Narrow,
-    initialize,
-    spawned,
-)
+from support.acp_harness import FORM
+from support.acp_proxy import ACP, Narrow, initialize, spawned
 from support.harness import PATIENCE, environment
 
 from abp_bridge.jsonrpc import byte_edit

@@ -105,10 +105,7 @@ async def chatting(*arguments: str, handler: Handler = never, **more: Any) -> As
 @pytest.fixture(scope="module")
 def chat() -> Iterator[Chat]:
     """One bridge for many tests, with a client that shows nothing but permissions."""
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(chatting()) as opened,
-    ):
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(chatting()) as opened:
         opened.call = portal.call
         yield opened
 

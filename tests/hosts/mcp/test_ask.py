@@ -67,11 +67,7 @@ async def test_a_default_is_said_to_be_nobodys_answer() -> None:
         result = await ask(host, "preference", default="red")
     said = json.loads(text(result))
     assert said.pop("reason").startswith("Nobody could be asked: ")
-    assert said == {
-        "answer": {"value": "red"},
-        "answeredBy": "default",
-        "outcome": "unsupported",
-    }
+    assert said == {"answer": {"value": "red"}, "answeredBy": "default", "outcome": "unsupported"}
 
 
 async def test_a_refusal_is_no_answer_whatever_the_default() -> None:

@@ -21,11 +21,7 @@ pytestmark = pytest.mark.anyio
 ADD: Json = {
     "name": "add",
     "description": "Adds.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"a": {"type": "integer"}},
-        "required": ["a"],
-    },
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
     "outputSchema": {
         "type": "object",
         "properties": {"sum": {"type": "integer"}},

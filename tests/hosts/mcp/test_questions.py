@@ -290,9 +290,7 @@ ADA, BO = {"name": "Ada", "age": 36}, {"name": "Bo", "age": 4}
 
 def test_a_list_is_asked_entry_by_entry_and_only_what_is_wrong_again(asked: Scene) -> None:
     asked.person.will(
-        accepts(**ADA, another=True),
-        accepts(name="Bo", age=-4, another=False),
-        accepts(age=4),
+        accepts(**ADA, another=True), accepts(name="Bo", age=-4, another=False), accepts(age=4)
     )
     response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
     assert response["data"] == {"value": [ADA, BO]}

@@ -10,30 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.acp_harness import (
-    CANCELLED,
-    FORM,
-    Failed,
-    accepting,
-    labels,
-    pressing,
-    selected,
-)
-from support.acp_harness import (
-    client as raw_client,
-)
-from support.acp_proxy import (
-    ACP,
-    CONFIRM,
-    NO,
-    YES,
-    compact,
-    form,
-    opened,
-    play,
-    proxied,
-    said_in,
-)
+from support.acp_harness import CANCELLED, FORM, Failed, accepting, labels, pressing, selected
+from support.acp_harness import client as raw_client
+from support.acp_proxy import ACP, CONFIRM, NO, YES, compact, form, opened, play, proxied, said_in
 
 Json = Any
 

@@ -8,20 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.acp_harness import (
-    FORM,
-    Failed,
-    accepting,
-    pressing,
-    selected,
-)
-from support.acp_proxy import (
-    SHOWN,
-    ask,
-    opened,
-    play,
-    proxied,
-)
+from support.acp_harness import FORM, Failed, accepting, pressing, selected
+from support.acp_proxy import SHOWN, ask, opened, play, proxied
 from support.peer import PATIENCE
 from support.puppets import puppets
 
@@ -140,9 +128,7 @@ async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size
 
 @pytest.mark.anyio
 @pytest.mark.process
-async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(
-    tmp_path: Path,
-) -> None:
+async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(tmp_path: Path) -> None:
     async with puppets(tmp_path) as apps, proxied("--app", apps.target) as client:
         session = await opened(client)
         called = {"call": "abp_call", "arguments": {"capability": "work"}}

@@ -15,26 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
-from support.acp_harness import (
-    FORM,
-    NoPage,
-    accepting,
-    pressing,
-)
-from support.acp_harness import (
-    client as raw_client,
-)
-from support.acp_proxy import (
-    ACP,
-    AGENT,
-    Narrow,
-    ask,
-    begin,
-    compact,
-    play,
-    proxied,
-    spawned,
-)
+from support.acp_harness import FORM, NoPage, accepting, pressing
+from support.acp_harness import client as raw_client
+from support.acp_proxy import ACP, AGENT, Narrow, ask, begin, compact, play, proxied, spawned
 from support.harness import PATIENCE
 
 from abp_bridge.acp.client_surfaces import ClientSurfaces

@@ -17,18 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.acp_harness import (
-    FORM,
-)
-from support.acp_proxy import (
-    ACP,
-    AGENT,
-    CONFIRM,
-    begin,
-    initialize,
-    spawned,
-    write,
-)
+from support.acp_harness import FORM
+from support.acp_proxy import ACP, AGENT, CONFIRM, begin, initialize, spawned, write
 from support.harness import PATIENCE, RawHost
 
 from abp_bridge.jsonrpc.carrier import DRAIN

@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.acp_harness import (
-    FORM,
-    check_params,
-)
-from support.acp_proxy import (
-    compact,
-    proxied,
-)
+from support.acp_harness import FORM, check_params
+from support.acp_proxy import compact, proxied
 
 Json = Any
 

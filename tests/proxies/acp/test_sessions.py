@@ -8,18 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.acp_harness import (
-    pressing,
-)
-from support.acp_proxy import (
-    CONFIRM,
-    YES,
-    ask,
-    opened,
-    play,
-    proxied,
-    said_in,
-)
+from support.acp_harness import pressing
+from support.acp_proxy import CONFIRM, YES, ask, opened, play, proxied, said_in
 
 Json = Any
 

@@ -68,12 +68,7 @@ def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def started(
-    tmp_path: Path,
-    era: str,
-    upstream: str,
-    *more: str,
-    between: tuple[str, ...] = PUMP,
-    **env: str,
+    tmp_path: Path, era: str, upstream: str, *more: str, between: tuple[str, ...] = PUMP, **env: str
 ) -> Iterator[Host]:
     log = tmp_path / f"{upstream}-{len(between)}.log"
     command = [*between, sys.executable, str(STUB), upstream, str(log), *more]
@@ -485,11 +480,7 @@ def test_a_state_that_is_not_the_calls_own_starts_nothing(tmp_path: Path, change
     with started(tmp_path, "modern", "legacy") as host:
         asked = host.request("tools/call", {"name": "ask"})["result"]
         answers = dict.fromkeys(asked["inputRequests"], ANSWERS["elicitation/create"])
-        retry = {
-            "name": "ask",
-            "requestState": asked["requestState"],
-            "inputResponses": answers,
-        }
+        retry = {"name": "ask", "requestState": asked["requestState"], "inputResponses": answers}
         assert host.request("tools/call", {**retry, **change})["error"]["code"] == -32602
         assert len([each for each in host.heard() if each.get("method") == "tools/call"]) == 1
         assert host.request("tools/call", retry)["result"]["isError"] is False

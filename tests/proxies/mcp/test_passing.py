@@ -99,10 +99,7 @@ def test_the_server_is_told_what_can_be_asked_here(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "open", env={"BROWSER": "true"}, capabilities=given) as host:
         (told,) = host.to_server("initialize")
         assert told["capabilities"] == given | {"elicitation": {"form": {}, "url": {}}}
-        assert told["clientInfo"] == {
-            "name": f"raw (via abp-bridge {VERSION})",
-            "version": "1",
-        }
+        assert told["clientInfo"] == {"name": f"raw (via abp-bridge {VERSION})", "version": "1"}
 
 
 def test_roots_are_the_hosts_or_the_persons(tmp_path: Path) -> None:

@@ -112,10 +112,7 @@ class Server:
     def azure(self, arguments: Json) -> Json:
         if not self.can_ask():
             return "client does not support elicitation"
-        options = [
-            {"const": "accept", "title": "Approve"},
-            {"const": "reject", "title": "Reject"},
-        ]
+        options = [{"const": "accept", "title": "Approve"}, {"const": "reject", "title": "Reject"}]
         given = self.elicit("Read the secret?", {"decision": {"type": "string", "oneOf": options}})
         return (
             self.do("secret") if given["action"] == "accept" else f"cancelled ({given['action']})"
