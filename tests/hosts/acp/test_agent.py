@@ -576,16 +576,7 @@ BAD_ANSWERS: dict[str, tuple[Any, str]] = {
         {"outcome": {"outcome": "_later"}},
         "answered the permission with '_later'",
     ),
-    "an approval without an option": (
-        {"outcome": {"outcome": "selected"}},
-        "answered the permission with 'selected'",
-    ),
-    "true": (True, "answered the permission with 'None'"),
     "an error": (Failed(-32603, "oops"), "the client answered: oops (-32603)"),
-    "method not found": (
-        Failed(-32601, "no such thing"),
-        "the client answered: no such thing (-32601)",
-    ),
 }
 
 
@@ -668,17 +659,6 @@ async def test_a_client_that_approves_by_itself_does_not_confirm_what_is_destruc
         assert "data" not in response
         assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
         assert "no person was asked. So it is not accepted" in response["error"]["message"]
-
-
-async def test_an_approval_by_policy_of_what_is_harmless_says_so() -> None:
-    async with session(
-        handler=AUTOMATIC["by permission"][1], env={"ABP_PERSON_FLOOR": "60000"}
-    ) as (person, id):
-        response = await ask(person, id, CONFIRM)
-    assert (response["data"], response["metadata"]["answeredBy"]) == (
-        {"confirmed": True},
-        "host-policy",
-    )
 
 
 # --- cancelling, and clients that go --------------------------------------------------------------
@@ -1070,8 +1050,6 @@ async def test_what_a_slow_client_did_not_hear_of_a_burst_is_counted_where_its_p
 
 PROMPTS: dict[str, tuple[Json, str]] = {
     "words": ("hello", "This agent is a bridge to web apps"),
-    "nothing": ("", "This agent is a bridge to web apps"),
-    "a bare slash": ("/", "UNKNOWN_CAPABILITY: There is no command /. There are /connect, /status"),
     "an unknown command": (
         "/fly",
         "UNKNOWN_CAPABILITY: There is no command /fly. There are /connect, /status",
@@ -1080,30 +1058,16 @@ PROMPTS: dict[str, tuple[Json, str]] = {
         "/demo_ask hello",
         "INVALID_PARAMS: Give the parameters of demo.ask as JSON",
     ),
-    "parameters that are no object": (
-        "/demo_ask [1]",
-        "INVALID_PARAMS: Give the parameters of demo.ask as JSON",
-    ),
     "parameters that do not fit": (
         '/demo_ask {"request": 7}',
         "INVALID_PARAMS: The parameters of demo.ask do not fit",
-    ),
-    "NaN": (
-        '/demo_echo {"value": NaN}',
-        "INVALID_PARAMS: Give the parameters of demo.echo as JSON",
-    ),
-    "a number too large": (
-        '/demo_echo {"value": 1e999}',
-        "INVALID_PARAMS: Give the parameters of demo.echo as JSON",
     ),
     "brackets without end": (
         "/demo_echo " + "[" * 50_000,
         "INVALID_PARAMS: Give the parameters of demo.echo as JSON",
     ),
     "parameters on the next line": ('/demo_echo\n{"value": "x"}', "x"),
-    "no parameters": ("/demo_echo", "null"),
     "plain words for the one text": ("/demo_tell notifications/mood", "told"),
-    "an object for the one text": ('/demo_tell {"event": "notifications/mood"}', "told"),
     "the status": ("/status", "```json"),
     "an address that is none": ("/connect gopher://x", "is no app that can be connected"),
     "a command to run": (
@@ -1256,24 +1220,9 @@ BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
         -32602,
         "there is no such session",
     ),
-    "no session": ("session/prompt", {"prompt": []}, -32602, "there is no such session"),
-    "a session that is a list": (
-        "session/prompt",
-        {"sessionId": [], "prompt": []},
-        -32602,
-        "there is no such session",
-    ),
-    "params that are a list": ("session/prompt", [], -32602, "there is no such session"),
-    "no params": ("session/close", None, -32602, "there is no such session"),
     "no prompt": (
         "session/prompt",
         {"sessionId": "SESSION"},
-        -32602,
-        "a prompt is a list of content blocks",
-    ),
-    "a prompt that is text": (
-        "session/prompt",
-        {"sessionId": "SESSION", "prompt": "/status"},
         -32602,
         "a prompt is a list of content blocks",
     ),
@@ -1290,12 +1239,6 @@ BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
         "they end with their process",
     ),
     "no folder": ("session/new", {"mcpServers": []}, -32602, "session/new needs a cwd"),
-    "a folder that is a number": (
-        "session/new",
-        {"cwd": 7, "mcpServers": []},
-        -32602,
-        "session/new needs a cwd",
-    ),
 }
 
 
@@ -1399,9 +1342,3 @@ async def test_cancelling_or_closing_one_session_leaves_the_other_its_question()
             '{"confirmed": true}'
             in person.wire.updates("agent_message_chunk", other)[0]["content"]["text"]
         )
-
-
-def test_acp_version_2_is_answered_with_version_1() -> None:
-    with RawHost("--app", "demo") as editor:
-        opened = editor.request("initialize", {"protocolVersion": 2, "clientCapabilities": {}})
-    assert opened["result"]["protocolVersion"] == 1
