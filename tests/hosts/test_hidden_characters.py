@@ -224,6 +224,7 @@ def answer(params: Json) -> Json:
     return {"action": "decline"} if over else {"action": "accept", "content": {"name": 7}}
 
 
+@pytest.mark.network
 @parts
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", MODERN])
 async def test_nothing_unseen_reaches_an_mcp_host(
@@ -315,6 +316,7 @@ def is_question(request: Json) -> bool:
         return False
 
 
+@pytest.mark.network
 @parts
 async def test_nothing_unseen_is_on_the_page(part: int, tmp_path: Path) -> None:
     pages: list[str] = []
@@ -345,6 +347,7 @@ async def test_nothing_unseen_is_on_the_page(part: int, tmp_path: Path) -> None:
     check(pages)
 
 
+@pytest.mark.terminal
 def test_nothing_unseen_is_drawn_on_a_terminal() -> None:
     requests = [each for each in chain(*map(planted, ASKED)) if is_question(each)]
     asker = [sys.executable, str(TESTS / "support" / "asker.py"), *map(json.dumps, requests)]

@@ -29,7 +29,8 @@ Json = Any
 BRIDGED = f"stdio:{shlex.join([*SERVE, '--app', 'demo'])}"
 
 
-BINDINGS = ("JSON-RPC", "envelope", "another bridge between")
+BINDINGS = ("JSON-RPC", "envelope")
+BRIDGE_BETWEEN = pytest.param("another bridge between", marks=pytest.mark.process)
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def agent(request: pytest.FixtureRequest) -> Iterator[AbpAgent]:
         yield agent
 
 
-@pytest.fixture(scope="module", params=BINDINGS)
+@pytest.fixture(scope="module", params=[*BINDINGS, BRIDGE_BETWEEN])
 def asked(request: pytest.FixtureRequest) -> Iterator[AbpAgent]:
     """One for many tests, each of which ends its calls."""
     with connected(request.param) as agent:
@@ -410,6 +411,7 @@ def test_what_is_no_abp_is_an_error() -> None:
         assert agent.call("demo.echo", value="hi")["success"] is True
 
 
+@pytest.mark.process
 def test_an_app_that_cannot_be_connected_refuses_the_session() -> None:
     with AbpAgent("--app", "stdio:false") as agent:
         refused = agent.open()
@@ -418,6 +420,7 @@ def test_an_app_that_cannot_be_connected_refuses_the_session() -> None:
         assert agent.result("capabilities/list", {})["error"]["code"] == "NOT_INITIALIZED"
 
 
+@pytest.mark.process
 def test_an_app_among_several_that_cannot_be_connected_is_told() -> None:
     with AbpAgent("--app", "stdio:false", "--app", "demo") as agent:
         assert agent.open()["app"] == {"id": "demo", "name": "ABP demo"}
@@ -448,6 +451,7 @@ def test_a_question_that_its_app_takes_back_is_taken_down(tmp_path: Path) -> Non
         assert got["metadata"]["outcome"] == "withdrawn"
 
 
+@pytest.mark.process
 def test_two_apps_with_the_same_capabilities_are_told_apart() -> None:
     with AbpAgent("--app", "demo", "--app", BRIDGED) as agent:
         opened = agent.open()
@@ -471,6 +475,7 @@ def test_two_apps_with_the_same_capabilities_are_told_apart() -> None:
 # --- who asks through it --------------------------------------------------------------------------
 
 
+@pytest.mark.network
 def test_a_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
     """It is told an address, and the person a link and a code where no agent reads."""
     with Tty() as terminal, json_rpc("--page", "--tty", terminal.name, "--ask-on", "page") as agent:
@@ -493,6 +498,7 @@ def test_a_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
         assert got["data"] == {"value": "hunter2"}  # the demo returns what it got
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("response", "code"),
     [

@@ -356,7 +356,7 @@ async def test_a_text_that_is_filled_in_is_kept_by_a_button_or_left_empty(
 
 
 async def test_where_it_can_be_typed_it_is_not_only_kept() -> None:
-    async with session(handler=never) as (person, id):
+    async with session(env={"ABP_ACP_CHAT": "true"}) as (person, id):
         stop, words = await person.prompt(id, asking(account()))
     assert stop == "end_turn"
     assert "Your next message is the answer" in words
@@ -621,44 +621,24 @@ async def test_a_late_answer_is_none_and_the_question_was_taken_down(capabilitie
 
 # --- answers that no person gave ------------------------------------------------------------------
 
-FLOOR = 150  # ms, the default
 
-AUTOMATIC: dict[str, tuple[Json, Handler]] = {
-    "by permission": (
-        None,
-        lambda method, params: selected(
-            next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")
-        ),
-    ),
-    "by form": (
-        FORM,
-        lambda method, params: (
-            {"action": "accept", "content": {"confirmed": True}}
-            if method == "elicitation/create"
-            else selected(
-                next(each["optionId"] for each in params["options"] if each["kind"] == "allow_once")
-            )
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", AUTOMATIC)
-async def test_a_client_that_approves_by_itself_does_not_confirm_what_is_destructive(
-    case: str,
+@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+async def test_client_that_approves_by_itself_confirms_nothing_destructive(
+    capabilities: Json,
 ) -> None:
-    capabilities, approve = AUTOMATIC[case]
-    async with session(
-        handler=approve, capabilities=capabilities, env={"ABP_PERSON_FLOOR": None}
-    ) as (person, id):
-        for _ in range(20):  # until one approval was quick, however busy this machine is
-            response = await ask(person, id, DELETE)
-            if response["metadata"]["latencyMs"] < FLOOR:
-                break
-        assert response["metadata"]["answeredBy"] == "host-policy"
-        assert "data" not in response
-        assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
-        assert "no person was asked. So it is not accepted" in response["error"]["message"]
+    def approve(method: str, params: Json) -> Json:
+        if method == "elicitation/create":
+            return {"action": "accept", "content": {"confirmed": True}}
+        yes = [each["optionId"] for each in params["options"] if each["kind"] == "allow_once"]
+        return selected(yes[0])
+
+    floor = {"ABP_PERSON_FLOOR": "60000"}
+    async with session(handler=approve, capabilities=capabilities, env=floor) as (person, id):
+        response = await ask(person, id, DELETE)
+    assert response["metadata"]["answeredBy"] == "host-policy"
+    assert "data" not in response
+    assert (response["success"], response["error"]["code"]) == (False, "NOT_SUPPORTED")
+    assert "no person was asked. So it is not accepted" in response["error"]["message"]
 
 
 # --- cancelling, and clients that go --------------------------------------------------------------

@@ -427,6 +427,7 @@ async def test_a_client_with_forms_is_asked_by_them_and_never_in_the_chat() -> N
         assert "acp-chat" not in status
 
 
+@pytest.mark.process
 async def test_the_sdks_client_answers_in_the_chat() -> None:
     words: list[str] = []
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from typing import Any
 
 import anyio
@@ -14,7 +13,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
-from support.harness import MODERN, PATIENCE, SERVE, VERSIONS, Hosted, environment, hosted, text
+from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, run, text
 
 Json = Any
 
@@ -242,14 +241,7 @@ async def test_a_surface_that_is_not_named_is_not_asked() -> None:
     ],
 )
 def test_what_cannot_be_set_up_is_said_at_the_start(arguments: list[str], words: str) -> None:
-    ended = subprocess.run(
-        [*SERVE, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
+    ended = run("serve", *arguments)
     assert ended.returncode == 2
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -100,6 +100,7 @@ async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
         assert host.wire.sent("elicitation/create") == [], "a question is a result, not a request"
 
 
+@pytest.mark.network
 def test_every_address_has_an_id_that_no_app_can_guess_whatever_the_host_calls_itself() -> None:
     secret = {"method": "elicitation/input", "params": {"schema": {"format": "password"}}}
     asking = {
@@ -288,6 +289,7 @@ async def test_questions_that_are_asked_together_come_in_one_round(tmp_path: Pat
         assert json.loads(text(result)) == [{"confirmed": True}] * 3
 
 
+@pytest.mark.browser
 async def test_a_page_that_asks_together_is_answered_together() -> None:
     async with modern("--app", "demo:page") as host:
         result = await host.client.call_tool("abp_call", confirms("One?", "Two?", "Three?"))
@@ -420,8 +422,7 @@ async def test_a_state_of_another_process_is_an_error() -> None:
             await call(other, confirms("One?"), input_responses={"q1": YES}, request_state=foreign)
 
 
-@pytest.mark.parametrize("app", ["demo", "demo:page"], ids=["on a pipe", "page in Chromium"])
-async def test_an_eleventh_question_is_reached_by_coming_back(app: str) -> None:
+async def test_an_eleventh_question_is_reached_by_coming_back() -> None:
     """Hosts give a call up after ten rounds, without a word."""
     requests = [
         {"method": "elicitation/confirm", "params": {"message": f"Number {number}?"}}
@@ -433,7 +434,7 @@ async def test_an_eleventh_question_is_reached_by_coming_back(app: str) -> None:
         shown.append(params.message.rpartition(" asks: ")[2])
         return YES
 
-    async with modern("--app", app, answer=answer) as host:
+    async with modern(answer=answer) as host:
         first = await host.call("demo.ask_each", requests=requests)
         assert len(shown) == 10
         assert "waits for an answer" in text(first)
@@ -731,6 +732,7 @@ async def test_what_an_ended_call_still_asks_is_nobodys(tmp_path: Path) -> None:
         await app.send(id=second["id"], result={"success": True, "data": "done"})
 
 
+@pytest.mark.network
 async def test_an_odd_answer_to_one_question_does_not_end_asking() -> None:
     """Some SDKs answer -32602 when their own callback fails."""
     odd = types.ErrorData(code=-32602, message="Invalid request parameters")
@@ -872,6 +874,7 @@ async def test_a_question_that_names_its_call_is_that_calls_though_others_are_pa
         ]
 
 
+@pytest.mark.network
 async def test_a_question_of_no_call_has_nobody_to_go_to(tmp_path: Path) -> None:
     async with (
         puppets(tmp_path) as made,
@@ -1027,6 +1030,7 @@ async def test_a_host_whose_patience_ends_is_told_how_to_come_back_and_the_answe
         assert json.loads(text(result))["data"] == {"confirmed": True}
 
 
+@pytest.mark.network
 async def test_coming_back_too_early_waits_on() -> None:
     async with hosted(
         "--app", "demo", answer=lambda params: None, env={"ABP_HOST_PATIENCE": "300"}

@@ -108,6 +108,7 @@ async def test_the_hosts_own_reason_is_kept_and_marked_as_its_own(version: str) 
     assert ended["reason"].endswith(theirs)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
 async def test_a_card_that_is_closed_without_an_answer_is_said(version: str) -> None:
     went = types.ElicitResult(action="accept")

@@ -168,7 +168,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
     async def run() -> None:
