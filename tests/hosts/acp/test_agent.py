@@ -238,7 +238,8 @@ def test_question_is_shown_with_its_origin_and_answered(scene: Scene, case: str)
 @pytest.mark.parametrize("how", ["dismissed", "skipped"])
 def test_unanswered_question_is_cancelled_and_never_a_no(scene: Scene, case: str, how: str) -> None:
     form = {"action": "cancel" if how == "dismissed" else "decline"}
-    answer: Handler = lambda method, params: form if scene.asked_by == "form" else CANCELLED  # noqa: E731
+    dismissed = form if scene.asked_by == "form" else CANCELLED
+    answer: Handler = lambda method, params: dismissed  # noqa: E731
     if how == "skipped" and scene.asked_by != "form":
         skips = saying_yes_to("Skip") if scene.asked_by == "yes or no" else pressing("Skip")
         answer = skips if case != "confirm yes" else answer
