@@ -5,8 +5,6 @@ is changed is changed in one place.
 from __future__ import annotations
 
 import json
-import os
-import select
 import subprocess
 import sys
 import threading
@@ -18,11 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.acp_harness import FORM
-from support.acp_proxy import ACP, Narrow, initialize, spawned
+from support.acp_proxy import ACP, Narrow, initialize
 from support.harness import PATIENCE, environment
 
 from abp_bridge.jsonrpc import byte_edit
-from abp_bridge.jsonrpc.memory_pipe import ROOM
 from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 
@@ -111,21 +108,6 @@ def test_every_line_passes_byte_for_byte(tmp_path: Path) -> None:
     assert words.read_bytes() == b""
 
 
-@pytest.mark.process
-def test_who_does_not_read_holds_up_who_writes() -> None:
-    with spawned(
-        sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"
-    ) as proxy:
-        assert proxy.stdin is not None
-        assert proxy.stdout is not None
-        proxy.stdout.readline()
-        os.set_blocking(proxy.stdin.fileno(), False)
-        written = 0
-        while select.select([], [proxy.stdin], [], 1)[1]:
-            written += os.write(proxy.stdin.fileno(), initialize(FORM) * 20)
-        assert 64 * 1024 < written < 2**20
-
-
 def test_a_line_of_any_length_passes_in_bounded_memory() -> None:
     cutter = byte_edit.Cutter(longest=10)
     blocks = [
@@ -181,49 +163,6 @@ async def test_two_writers_never_mix_their_lines() -> None:
     written = [json.loads(line) for line in bytes(sink.written).splitlines()]
     assert [line["theirs"] for line in written if "theirs" in line] == list(range(200))
     assert [line["params"]["number"] for line in written if "method" in line] == list(range(200))
-
-
-@pytest.mark.anyio
-async def test_a_line_that_we_give_up_in_the_middle_is_ended_before_the_next() -> None:
-    outlet = SharedWriter(sink := Narrow())
-    ours = InjectedConnection(JsonRpcProtocol(), outlet, on_message=lambda message: None)
-    ours.connection.notify("ours")
-    assert len(sink.written) == 3
-    ours.connection.close()
-    with anyio.fail_after(PATIENCE):
-        await outlet.forward(b"{}\n")
-        await outlet.forward(b"{}\n")
-    assert bytes(sink.written) == b'{"jsonrpc":"2.0","method":"ours"}\n{}\n{}\n'
-
-
-@pytest.mark.anyio
-async def test_who_takes_messages_aside_waits_until_few_are_left_to_read() -> None:
-    aside = InjectedConnection(
-        JsonRpcProtocol(), SharedWriter(Narrow()), on_message=lambda message: None
-    )
-    taken: list[int] = []
-
-    async def take() -> None:
-        for number in range(4):
-            await aside.feed({"method": "x", "params": {"pad": "y" * (ROOM // 2)}})
-            taken.append(number)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(take)
-        await anyio.wait_all_tasks_blocked()
-        assert taken == [0]
-        for count in (2, 3):
-            await aside.receive()
-            await anyio.wait_all_tasks_blocked()
-            assert len(taken) == count
-        aside.close()
-    assert len(taken) == 4
-
-
-def test_a_line_that_never_ends_is_not_held() -> None:
-    cutter, part = byte_edit.Cutter(), b"x" * 2**20
-    passed = sum(len(block) for _ in range(66) for block, _ in cutter.cut(part))
-    assert passed > 64 * 2**20
 
 
 json_objects = st.dictionaries(

@@ -411,7 +411,7 @@ async def test_acp_sdk_client_is_asked_and_answers(capabilities: Json) -> None:
                 client_info=types.Implementation(name="sdk", version="1"),
             )
             opened = await connection.new_session(cwd="/", mcp_servers=[])
-            blocks = [types.TextContentBlock(type="text", text=asking(CONFIRM))]
+            blocks: Any = [types.TextContentBlock(type="text", text=asking(CONFIRM))]
             await connection.prompt(prompt=blocks, session_id=opened.session_id)
     answer, _ = json.JSONDecoder().raw_decode("".join(person.words))
     assert answer["data"] == {"confirmed": True}

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import acp
-import acp.schema as types
-import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
-from support.acp_harness import FORM, Client, Failed, Handler, client, never, selected
-from support.harness import PATIENCE, SERVE, environment
+from support.acp_harness import Client, Failed, Handler, client, never, selected
 from support.puppets import puppets, scripted
 
 Json = Any
@@ -189,15 +185,6 @@ def test_what_does_not_fit_is_told_and_asked_again(chat: Chat, case: str) -> Non
         assert said.startswith("That is no answer: ")
         assert words in said
     assert chat.answer("/cancel")["metadata"]["outcome"] == "cancelled"
-
-
-def test_a_value_that_is_another_options_label_is_asked_again(chat: Chat) -> None:
-    shifted = [{"const": number, "title": str(number + 1)} for number in range(2)]
-    fields = {"note": {"type": "string"}, "copies": {"oneOf": shifted}}
-    chat.say(typed("Print?", type="object", properties=fields, required=["copies"]))
-    assert "- 1 (0)\n- 2" in chat.say("/skip")
-    assert "1 may be 1 (0) or 2" in chat.say("1")
-    assert chat.answer("1 (0)")["data"] == {"value": {"copies": 0}}
 
 
 def test_who_never_says_what_fits_gives_no_answer_in_the_end(chat: Chat) -> None:
@@ -411,50 +398,3 @@ async def test_where_there_is_no_chat_it_is_no_way() -> None:
         _, words = await opened.prompt(await opened.new(), TEXT)
     assert "NOT_SUPPORTED" in words
     assert "acpx prompt" not in words
-
-
-async def test_a_client_with_forms_is_asked_by_them_and_never_in_the_chat() -> None:
-    def answer(method: str, params: Json) -> Json:
-        assert method == "elicitation/create"
-        return {"action": "accept", "content": {"value": "Ann"}}
-
-    async with client("--app", "demo", handler=answer) as opened:
-        await opened.initialize(FORM)
-        session = await opened.new()
-        _, words = await opened.prompt(session, TEXT)
-        assert json.loads(words)["metadata"]["route"] == "acp-form"
-        _, status = await opened.prompt(session, "/status")
-        assert "acp-chat" not in status
-
-
-@pytest.mark.process
-async def test_the_sdks_client_answers_in_the_chat() -> None:
-    words: list[str] = []
-
-    class Person:
-        def on_connect(self, connection: Any) -> None: ...
-
-        async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
-            if isinstance(update, types.AgentMessageChunk):
-                assert isinstance(update.content, types.TextContentBlock)
-                words.append(update.content.text)
-
-    command, *arguments = SERVE
-    async with acp.spawn_agent_process(
-        Person(),  # type: ignore[arg-type]
-        command,
-        *arguments,
-        "--app",
-        "demo",
-        env=environment(),
-        transport_kwargs={"stderr": None},
-    ) as (connection, _):
-        with anyio.fail_after(PATIENCE):
-            await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            session = (await connection.new_session(cwd="/", mcp_servers=[])).session_id
-            for prompt in (TEXT, "Ann"):
-                block = types.TextContentBlock(type="text", text=prompt)
-                response = await connection.prompt(prompt=[block], session_id=session)
-                assert response.stop_reason == "end_turn"
-    assert words[0].startswith("demo asks: Who travels?")
-    assert json.loads(words[-1])["data"] == {"value": "Ann"}

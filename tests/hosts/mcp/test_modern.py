@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,9 +173,6 @@ REFUSED: dict[str, tuple[str, Json, int, str]] = {
         -32602,
         f"{META}protocolVersion and {META}clientCapabilities",
     ),
-    "no envelope, later": ("tools/list", {}, -32602, f"{META}protocolVersion"),
-    "no version": ("server/discover", NO_VERSION, -32602, f"{META}protocolVersion"),
-    "no capabilities": ("tools/list", NO_CAPABILITIES, -32602, f"{META}clientCapabilities"),
     "another version": ("tools/list", OTHER_VERSION, -32022, "not spoken here"),
     "a handshake in an envelope": (
         "initialize",
@@ -185,13 +181,6 @@ REFUSED: dict[str, tuple[str, Json, int, str]] = {
         "Method not found: initialize",
     ),
     "ping": ("ping", envelope(), -32601, "Method not found: ping"),
-    "logging/setLevel": ("logging/setLevel", envelope(level="info"), -32601, "Method not found"),
-    "resources/subscribe": (
-        "resources/subscribe",
-        envelope(uri="abp://x"),
-        -32601,
-        "Method not found",
-    ),
     "an unknown resource": (
         "resources/read",
         envelope(uri="abp://nowhere"),
@@ -205,19 +194,12 @@ REFUSED: dict[str, tuple[str, Json, int, str]] = {
         -32602,
         "inputResponses must be an object",
     ),
-    "an answer that is a number": (
-        "tools/call",
-        envelope(**CALL, inputResponses={"q1": 7}),
-        -32602,
-        "inputResponses must be an object",
-    ),
     "a state that is a number": (
         "tools/call",
         envelope(**CALL, requestState=7),
         -32602,
         "requestState must come back",
     ),
-    "a stream of nothing": ("subscriptions/listen", envelope(), -32602, "needs notifications"),
     "a stream of odd resources": (
         "subscriptions/listen",
         envelope(notifications={"resourceSubscriptions": [1]}),
@@ -244,49 +226,6 @@ def test_a_request_that_the_era_does_not_allow_gets_its_error(case: str) -> None
 
 
 # --- rounds ---------------------------------------------------------------------------------------
-
-
-async def test_questions_that_are_asked_together_come_in_one_round(tmp_path: Path) -> None:
-    async with (
-        puppets(tmp_path) as made,
-        modern("--app", made.target) as host,
-        anyio.create_task_group() as tasks,
-    ):
-
-        async def asks_twice() -> None:
-            app = await made.app()
-            await app.open("work")
-            work = await app.next("capabilities/call")
-            questions = [
-                {
-                    "jsonrpc": "2.0",
-                    "id": n,
-                    "method": "elicitation/confirm",
-                    "params": {"message": n},
-                }
-                for n in ("One?", "Two?", "Three?")
-            ]
-            await app.write(
-                b"".join(json.dumps(question).encode() + b"\n" for question in questions)
-            )
-            answers = [await app.next() for _ in questions]
-            await app.send(
-                id=work["id"],
-                result={"success": True, "data": [answer["result"]["data"] for answer in answers]},
-            )
-
-        tasks.start_soon(asks_twice)
-        asked = await call(host, {"capability": "work"})
-        assert [words.rpartition(" asks: ")[2] for words in messages(asked).values()] == [
-            "One?",
-            "Two?",
-            "Three?",
-        ]
-        answers = dict.fromkeys(messages(asked), YES)
-        result = await call(
-            host, {"capability": "work"}, input_responses=answers, request_state=asked.request_state
-        )
-        assert json.loads(text(result)) == [{"confirmed": True}] * 3
 
 
 @pytest.mark.browser
@@ -355,25 +294,6 @@ async def test_a_question_is_answered_once_however_often_an_answer_comes() -> No
         assert [each["outcome"] for each in ended] == ["accepted", "accepted"]
 
 
-async def test_two_that_come_back_at_once_both_get_the_result() -> None:
-    arguments = confirms("One?")
-    results: list[types.CallToolResult] = []
-    async with modern() as host:
-        asked = await call(host, arguments)
-
-        async def back() -> None:
-            results.append(
-                await call(
-                    host, arguments, input_responses={"q1": YES}, request_state=asked.request_state
-                )
-            )
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(back)
-            tasks.start_soon(back)
-    assert [outcomes(result) for result in results] == [["accepted"], ["accepted"]]
-
-
 def changed(state: str) -> str:
     return state[:-4] + ("AAAA" if state[-4:] != "AAAA" else "BBBB")
 
@@ -413,13 +333,6 @@ async def test_a_state_that_is_not_this_calls_is_an_error_and_the_call_goes_on(
             host, confirms("One?"), input_responses={"q1": YES}, request_state=asked.request_state
         )
         assert outcomes(result) == ["accepted"]
-
-
-async def test_a_state_of_another_process_is_an_error() -> None:
-    async with modern() as one, modern() as other:
-        foreign = (await call(one, confirms("One?"))).request_state
-        with pytest.raises(MCPError, match="not made here"):
-            await call(other, confirms("One?"), input_responses={"q1": YES}, request_state=foreign)
 
 
 async def test_an_eleventh_question_is_reached_by_coming_back() -> None:
@@ -506,64 +419,6 @@ async def test_only_what_was_shown_can_be_answered() -> None:
         assert outcomes(asked) == ["accepted"] * 22
 
 
-async def test_the_time_of_a_person_begins_when_they_see_the_question(tmp_path: Path) -> None:
-    """A question may be asked while the host is away: its age is no sign of a person."""
-    floor = {"ABP_PERSON_FLOOR": "400"}
-    async with (
-        puppets(tmp_path) as made,
-        modern("--app", made.target, env=floor) as host,
-        anyio.create_task_group() as tasks,
-    ):
-        arguments = {"capability": "work"}
-        found: list[tuple[App, Json]] = []
-
-        async def act() -> None:
-            found.append(await asking(made))
-
-        tasks.start_soon(act)
-        first = await call(host, arguments)
-        ((app, work),) = found
-        await app.send(
-            id="r",
-            method="elicitation/confirm",
-            params={"message": "Delete all?", "destructive": True},
-        )
-        while len((await host.status())["questions"]["open"]) < 2:
-            await anyio.lowlevel.checkpoint()
-        seen = anyio.current_time()
-        while anyio.current_time() < seen + 0.5:  # longer than the floor
-            await host.status()
-        second = await call(
-            host, arguments, input_responses={"q1": YES}, request_state=first.request_state
-        )
-        await app.next()
-        tasks.start_soon(
-            partial(
-                call,
-                host,
-                arguments,
-                input_responses={"q2": YES},
-                request_state=second.request_state,
-            )
-        )
-        answer = (await app.next())["result"]
-        assert (answer["success"], answer["metadata"]["answeredBy"]) == (False, "host-policy")
-        await app.send(id=work["id"], result={"success": True, "data": "done"})
-
-
-async def test_a_request_is_asked_only_for_what_it_declares() -> None:
-    arguments = {
-        "name": "abp_call",
-        "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}},
-    }
-    with RawHost("--app", "demo") as host:
-        asked = host.request("tools/call", envelope(FORM, **arguments))["result"]
-        without = host.request(
-            "tools/call", envelope({}, **arguments, requestState=asked["requestState"])
-        )
-        assert "NOT_SUPPORTED" in without["result"]["content"][0]["text"]
-
-
 async def test_a_legacy_request_that_comes_for_a_call_is_asked_in_its_own_way() -> None:
     with RawHost("--app", "demo") as host:
         arguments = {"capability": "demo.ask", "params": {"request": CONFIRM}}
@@ -579,36 +434,6 @@ async def test_a_legacy_request_that_comes_for_a_call_is_asked_in_its_own_way() 
         while (result := host.read()).get("id") != "wait":
             pass
         assert json.loads(result["result"]["content"][0]["text"])["data"] == {"confirmed": True}
-
-
-async def test_a_result_stays_a_result_when_the_app_failed_for_another_reason(
-    tmp_path: Path,
-) -> None:
-    async with (
-        puppets(tmp_path) as made,
-        hosted("--app", made.target, version=MODERN) as host,
-        anyio.create_task_group() as tasks,
-    ):
-
-        async def fail_later() -> None:
-            app = await made.app()
-            await app.open("work")
-            work = await app.next("capabilities/call")
-            await app.send(id="q", method="sampling/create", params={"task": "Summarise"})
-            while (await app.next()).get("id") != "q":
-                pass
-            await app.send(
-                id=work["id"],
-                result={
-                    "success": False,
-                    "error": {"code": "PRINTER_JAM", "message": "Jammed"},
-                    "data": {"order": 4711},
-                },
-            )
-
-        tasks.start_soon(fail_later)
-        result = await call(host, {"capability": "work"})
-        assert (result.is_error, "4711" in text(result)) == (True, True)
 
 
 async def test_a_running_call_can_be_waited_for_twice(tmp_path: Path) -> None:
@@ -702,47 +527,6 @@ def test_cancelled_calls_make_room_for_others() -> None:
             },
         )["result"]
         assert result["content"][0]["text"] == "room"
-
-
-async def test_what_an_ended_call_still_asks_is_nobodys(tmp_path: Path) -> None:
-    async with (
-        puppets(tmp_path) as made,
-        modern("--app", made.target) as host,
-        anyio.create_task_group() as tasks,
-    ):
-        scope = anyio.CancelScope()
-
-        async def run(scope: anyio.CancelScope) -> None:
-            with scope:
-                await call(host, {"capability": "work"})
-
-        tasks.start_soon(run, scope)
-        app = await made.app()
-        await app.open("work")
-        first = (await app.next("capabilities/call"))["params"]["options"]["callId"]
-        scope.cancel()
-        await app.send(id=(await app.next("capabilities/cancel"))["id"], result={})
-        tasks.start_soon(run, anyio.CancelScope())
-        second = await app.next("capabilities/call")
-        await app.send(
-            id="q", method="elicitation/confirm", params={"message": "Pay?", "operationId": first}
-        )
-        answer = await app.next()
-        assert (answer["id"], answer["result"]["metadata"]["outcome"]) == ("q", "withdrawn")
-        await app.send(id=second["id"], result={"success": True, "data": "done"})
-
-
-@pytest.mark.network
-async def test_an_odd_answer_to_one_question_does_not_end_asking() -> None:
-    """Some SDKs answer -32602 when their own callback fails."""
-    odd = types.ErrorData(code=-32602, message="Invalid request parameters")
-    answers: list[Any] = [odd, odd, YES]  # to the form, to the page's address, and to the next form
-    async with hosted("--app", "demo", answer=lambda params: answers.pop(0)) as host:
-        first = await host.ask("elicitation/confirm", message="One?")
-        assert first["error"]["code"] == "NOT_SUPPORTED"
-        assert (await host.ask("elicitation/confirm", message="Two?"))["data"] == {
-            "confirmed": True
-        }
 
 
 # --- hosts that do not come back ------------------------------------------------------------------
@@ -995,15 +779,6 @@ async def test_a_client_that_listens_finds_the_tools_that_grew() -> None:
         assert "abp_demo_ask" in {tool.name for tool in (await host.client.list_tools()).tools}
 
 
-def test_there_is_an_end_to_streams() -> None:
-    with RawHost() as host:
-        for number in range(100):
-            host.send("subscriptions/listen", envelope(notifications={}), id=f"s{number}")
-            host.read()
-        refused = host.request("subscriptions/listen", envelope(notifications={}))
-        assert "at most 100 streams" in refused["error"]["message"]
-
-
 # --- patience, in both eras -----------------------------------------------------------------------
 
 
@@ -1042,14 +817,6 @@ async def test_coming_back_too_early_waits_on() -> None:
         assert (unknown.is_error, "there are call-1" in text(unknown)) == (True, True)
         nameless = await host.client.call_tool("abp_wait", {})
         assert "MISSING_PARAM" in text(nameless)
-
-
-async def test_a_call_that_works_long_can_be_come_back_to() -> None:
-    async with modern(env={"ABP_HOST_PATIENCE": "300"}) as host:
-        await host.client.call_tool("abp_connect", {})
-        result = await host.call("demo.hold")
-        assert "is still running" in text(result)
-        assert (await host.status())["apps"]["demo"]["running"] != []
 
 
 async def test_a_host_that_does_not_count_the_persons_time_waits() -> None:

@@ -5,14 +5,12 @@ id, each once.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from support.acp_harness import CANCELLED, FORM, Failed, accepting, labels, pressing, selected
-from support.acp_harness import client as raw_client
-from support.acp_proxy import ACP, CONFIRM, NO, YES, compact, form, opened, play, proxied, said_in
+from support.acp_proxy import CONFIRM, NO, YES, compact, form, opened, play, proxied, said_in
 
 Json = Any
 
@@ -68,15 +66,6 @@ async def test_an_agents_form_is_asked_by_buttons(
             for step in shown
         )
         assert client.wire.sent("elicitation/create") == []
-
-
-@pytest.mark.anyio
-async def test_a_form_that_belongs_to_a_prompt_is_asked_in_its_session() -> None:
-    async with proxied(handler=pressing(YES)) as client:
-        session = await opened(client)
-        (said,) = await play(client, session, {**CONFIRM, "of": "prompt"})
-        assert said["content"] == {"ok": True}
-        assert client.wire.sent("session/request_permission")[0]["sessionId"] == session
 
 
 @pytest.mark.anyio
@@ -152,22 +141,6 @@ async def test_an_agent_has_a_hundred_questions_at_once() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_agent_may_use_an_id_again() -> None:
-    line = json.dumps(
-        {
-            "jsonrpc": "2.0",
-            "id": "q",
-            "method": "elicitation/create",
-            "params": {"sessionId": "s1", **CONFIRM["elicit"]},
-        }
-    )
-    async with proxied(handler=pressing(YES, NO)) as client:
-        session = await opened(client)
-        said = await play(client, session, *[{"line": line, "id": "q"}] * 2)
-        assert [each["result"]["action"] for each in said] == ["accept", "decline"]
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["no apps", "apps"])
 async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[str]) -> None:
     async with proxied(*arguments, handler=pressing(YES)) as client:
@@ -182,26 +155,6 @@ async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[
         )
         (said,) = await play(client, result["sessionId"], CONFIRM)
         assert said["content"] == {"ok": True}
-
-
-@pytest.mark.anyio
-async def test_an_agent_whose_title_cannot_be_seen_is_called_by_its_name() -> None:
-    info = '{"title":"\\u200b\\u2060","name":"Ann","version":"1"}'
-    result = f'{{"protocolVersion":1,"agentInfo":{info}}}'
-    hidden = f'{{"jsonrpc":"2.0","id":1,"result":{result}}}'
-    elicit = {"sessionId": "s", **CONFIRM["elicit"]}
-    asks = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "elicitation/create", "params": elicit})
-    agent = (
-        "import sys\n"
-        f"for line in ({hidden!r}, {asks!r}): input(), print(line, flush=True)\n"
-        "sys.stdin.read()"
-    )
-    async with raw_client("--", sys.executable, "-c", agent, command=ACP) as client:
-        await client.initialize()
-        await client.start("s", "")
-        asked = await client.asked("session/request_permission")
-        assert asked["params"]["toolCall"]["title"].startswith("Ann asks")
-        await client.send({"id": asked["id"], "result": CANCELLED})
 
 
 REFUSED = [
@@ -324,19 +277,8 @@ async def test_an_odd_answer_is_a_cancel(answer: Json, reason: str) -> None:
 QUESTION = {"sessionId": "s1", **CONFIRM["elicit"]}
 
 
-PADDED = compact({**QUESTION, "message": "Well?" + "x" * 17_000_000})
-
-
 ODD_QUESTIONS = {
-    "numbers that JSON has not": (
-        '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
-        + compact(QUESTION).replace('"boolean"', '"boolean","maximum":Infinity,"x":NaN,"y":1e999')
-        + "}"
-    ),
     "no version": '{"id":"q","method":"elicitation/create","params":' + compact(QUESTION) + "}",
-    "17 MB, the id last": (
-        '{"jsonrpc":"2.0","params":' + PADDED + ',"method":"elicitation/create","id":"q"}'
-    ),
     "no session, but a prompt": (
         '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
         + compact({**QUESTION, "sessionId": None, "requestId": 3})
@@ -358,7 +300,7 @@ async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> Non
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("levels", [126, 140, 900])
+@pytest.mark.parametrize("levels", [126, 900])
 async def test_a_question_that_is_too_deep_to_be_read_is_a_cancel(levels: int) -> None:
     deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * levels + "]" * levels)
     async with proxied(handler=pressing(YES)) as client:
@@ -373,16 +315,6 @@ async def test_a_question_that_is_too_deep_to_be_read_is_a_cancel(levels: int) -
         assert client.wire.sent("elicitation/create") == []
 
 
-@pytest.mark.anyio
-async def test_a_question_that_is_too_deep_for_us_is_the_clients_where_it_has_forms() -> None:
-    deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * 140 + "]" * 140)
-    async with proxied(handler=lambda method, params: Failed(-32601, method)) as client:
-        session = await opened(client, FORM)
-        line = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":' + deep + "}"
-        (said,) = await play(client, session, {"line": line, "id": "q"})
-        assert said["error"]["message"] == "elicitation/create"
-
-
 def deep(levels: int) -> Callable[[str, str], bytes]:
     return lambda id, yes: (
         b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
@@ -394,19 +326,7 @@ ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
         lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()),
         "accept",
     ),
-    "NaN beside it": (
-        lambda id, yes: (
-            b'{"jsonrpc":"2.0","result":{"_meta":NaN,%b,"id":"%b"}\n'
-            % (yes[1:].encode(), id.encode())
-        ),
-        "accept",
-    ),
     "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
-    "no UTF-8": (
-        lambda id, yes: b'{"jsonrpc":"2.0","id":"%b","result":"\xff\xfe\xfd"}\n' % id.encode(),
-        "cancel",
-    ),
-    **{f"{levels} deep": (deep(levels), "cancel") for levels in (140, 950, 5_000)},
 }
 
 
@@ -427,18 +347,6 @@ async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str
 
 
 @pytest.mark.anyio
-async def test_a_prompt_with_an_escaped_name_is_a_prompt() -> None:
-    async with proxied(handler=pressing(YES)) as client:
-        session = await opened(client)
-        params = {"sessionId": session, "prompt": [{"type": "text", "text": json.dumps([CONFIRM])}]}
-        line = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/prompt", "params": params})
-        client.wire.lines.append(("host", json.loads(line)))
-        await client.write(line.replace("session/", "session\\/").encode() + b"\n")
-        await client.response(9)
-        assert said_in(client, session)[0]["content"] == {"ok": True}
-
-
-@pytest.mark.anyio
 async def test_answers_that_come_late_or_twice_go_no_further() -> None:
     async with proxied() as client:
         session = await opened(client)
@@ -451,19 +359,3 @@ async def test_answers_that_come_late_or_twice_go_no_further() -> None:
         await client.send({"id": asked["id"], "error": {"code": -32800, "message": "late"}})
         (strays,) = await play(client, session, {"strays": True})
         assert strays == []
-
-
-@pytest.mark.anyio
-async def test_an_error_for_nobody_ends_no_question() -> None:
-    async with proxied() as client:
-        session = await opened(client)
-        prompt = await client.start(session, json.dumps([CONFIRM, {"strays": True}]))
-        asked = await client.asked("session/request_permission")
-        await client.send({"id": None, "error": {"code": -32600, "message": "what?"}})
-        await client.send(
-            {"id": asked["id"], "result": selected(asked["params"]["options"][1]["optionId"])}
-        )
-        await client.response(prompt)
-        answer, strays = said_in(client, session)
-        assert answer["content"] == {"ok": True}
-        assert [each["error"]["message"] for each in strays] == ["what?"], "it may be the agent's"

@@ -5,8 +5,6 @@ what a server of its own era would have given it.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.apps.exotic_server import BIG, FORM, SAMPLING, URL
-from support.era_host import ANSWERS, CAPABILITIES, CLIENT, PREFIX, Host
+from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
@@ -99,16 +97,6 @@ def _unnamed(message: Json) -> Json:
     return json.loads(json.dumps(message).replace(f" (via abp-bridge {VERSION})", ""))
 
 
-@both
-def test_between_modern_sides_what_may_be_kept_stays_so(
-    tmp_path: Path, between: tuple[str, ...]
-) -> None:
-    with started(tmp_path, "modern", "modern", "kept", between=between) as host:
-        for method in ("server/discover", "tools/list", "resources/list"):
-            result = host.result(method)
-            assert (result["ttlMs"], result["cacheScope"]) == (9_000, "public")
-
-
 @pairs
 def test_the_hosts_end_is_a_quiet_one(tmp_path: Path, era: str, upstream: str) -> None:
     """Also where a stream is open that tells of changes."""
@@ -163,15 +151,6 @@ def test_what_a_server_asks_reaches_a_host_of_either_era(
         assert seen == ASKED[tool]
 
 
-def test_several_questions_at_once_go_in_one_round(tmp_path: Path) -> None:
-    with started(tmp_path, "modern", "legacy") as host:
-        result = host.request("tools/call", {"name": "two"})["result"]
-        assert [each["params"]["message"] for each in result["inputRequests"].values()] == [
-            "Q",
-            "Q2",
-        ]
-
-
 @both
 @pairs
 def test_what_a_server_tells_reaches_who_wants_it(
@@ -212,14 +191,6 @@ def test_what_a_server_tells_reaches_who_wants_it(
         assert [(each["method"], each.get("params", {})) for each in told(host)] == [
             (each["method"], each.get("params", {})) for each in expected
         ]
-
-
-def test_an_address_to_be_visited_first_is_a_question_of_the_call(tmp_path: Path) -> None:
-    with started(tmp_path, "modern", "legacy") as host:
-        asked: list[Json] = []
-        assert host.call("visit", asked)["result"]["structuredContent"] == {"r": "visited"}
-        shown = {**URL, "elicitationId": "E1", "message": f"stub asks: {URL['message']}"}
-        assert [each["params"] for each in asked] == [shown]
 
 
 @pytest.mark.parametrize(
@@ -273,18 +244,6 @@ def test_a_host_that_falls_back_to_the_legacy_era_is_served_in_it(
         host.heard_of(lambda each: each.get("method") == "notifications/cancelled")
 
 
-def test_a_host_that_falls_back_is_told_why_there_is_nobody_to_speak_to(tmp_path: Path) -> None:
-    with started(tmp_path, "modern", "legacy", between=(*MCP, "--page", "off", "--")) as host:
-        host.capabilities = {}
-        why = host.request("server/discover")["error"]["message"]
-        assert "questions reach nobody" in why
-        host.era = "legacy"
-        assert host.shake_hands()["error"]["message"] == why
-        host.capabilities = CAPABILITIES  # and where it says then that it can be
-        assert "result" in host.shake_hands()
-        assert "result" in host.call("ask")
-
-
 def test_what_nobody_sees_of_a_question_never_reaches_a_modern_host_raw(tmp_path: Path) -> None:
     """And the server gets its own names and values back."""
     unseen = "a\u202eb\u200bc\ud800"
@@ -307,41 +266,6 @@ def test_what_nobody_sees_of_a_question_never_reaches_a_modern_host_raw(tmp_path
         retry = {"requestState": result["requestState"], "inputResponses": answers}
         done = host.request("tools/call", {**call, **retry})["result"]
         assert done["structuredContent"]["r"]["content"] == {unseen: "x"}
-
-
-@pytest.mark.process
-def test_what_a_host_says_at_once_is_answered_though_it_says_no_more(tmp_path: Path) -> None:
-    """Its input ends before it is known which era the server speaks."""
-    hello = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": CLIENT}
-    lines: list[Json] = [
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/list"},
-    ]
-    said = "".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines)
-    server = [*PUMP, sys.executable, str(STUB), "legacy", str(tmp_path / "log")]
-    ended = subprocess.run(
-        server,
-        input=said,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert [each["id"] for each in answers] == [1, 2]
-    assert "tools" in answers[1]["result"]
-
-
-@pytest.mark.parametrize("can_show", [True, False])
-def test_an_address_that_is_not_visited_is_an_error(tmp_path: Path, can_show: bool) -> None:
-    with started(tmp_path, "modern", "legacy") as host:
-        host.capabilities = {"elicitation": {"url": {}} if can_show else {}}
-        host.answers = {"elicitation/create": {"action": "decline"}}
-        error = host.call("visit")["error"]
-        assert error["code"] == -32600  # its own code is none in this era
-        assert URL["url"] not in json.dumps(error), "a model reads it"
 
 
 def test_logs_stay_where_nobody_asked_for_them(tmp_path: Path) -> None:
@@ -375,15 +299,6 @@ def test_a_host_that_refuses_a_question_has_not_agreed(tmp_path: Path) -> None:
         asked = host.until(lambda message: message.get("method") == "elicitation/create")
         host.reply(asked["id"], {"content": {"s": "x"}})
         assert host.response(id)["result"]["structuredContent"] == {"r": {"action": "cancel"}}
-
-
-def test_a_refused_sampling_is_the_calls_error(tmp_path: Path) -> None:
-    with started(tmp_path, "legacy", "modern") as host:
-        host.shake_hands()
-        id = host.begin("tools/call", {"name": "sample"})
-        asked = host.until(lambda message: message.get("method") == "sampling/createMessage")
-        host._send({"id": asked["id"], "error": {"code": -1, "message": "no model"}})
-        assert "no model" in host.response(id)["error"]["message"]
 
 
 def test_a_modern_host_is_asked_ten_times_and_no_more(tmp_path: Path) -> None:
@@ -554,13 +469,6 @@ def test_a_stream_that_stays_closed_is_said_to_be(
     assert "tells of no changes" in capfd.readouterr().err
 
 
-def test_a_subscription_that_is_refused_is_no_success(tmp_path: Path) -> None:
-    with started(tmp_path, "legacy", "modern", "refuses:99") as host:
-        host.shake_hands()
-        error = host.request("resources/subscribe", {"uri": "stub://a"})["error"]
-        assert "no streams today" in error["message"]
-
-
 def test_a_subscription_that_is_taken_back_changes_nothing(tmp_path: Path) -> None:
     with started(tmp_path, "legacy", "modern", "mutes:1") as host:
         host.shake_hands()
@@ -571,15 +479,6 @@ def test_a_subscription_that_is_taken_back_changes_nothing(tmp_path: Path) -> No
         host.heard_of(lambda each: each.get("method") == "notifications/cancelled")
         host.call("notes")  # after the second was acknowledged, too late
         until_told(host, "tools")
-
-
-def test_what_is_subscribed_to_when_the_stream_is_back_is_told(tmp_path: Path) -> None:
-    with started(tmp_path, "legacy", "modern", "refuses:2") as host:
-        host.shake_hands()
-        until_told(host, "tools")
-        assert host.result("resources/subscribe", {"uri": "stub://a"}) == {}
-        host.call("notes")
-        host.notified("notifications/resources/updated")
 
 
 @both
@@ -705,11 +604,3 @@ def test_what_a_server_answers_in_a_batch_is_learned_from(listed: bool) -> None:
         assert ("can be undone" in asked["params"]["message"]) is not listed
         host.reply(asked["id"], {"action": "decline"})
         assert host.read() == [{"jsonrpc": "2.0", "id": 3, "result": {"content": []}}]
-
-
-@pytest.mark.process
-def test_a_server_that_ends_at_once_ends_the_host_too(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "support.era_pump", sys.executable, "-c", "pass"]
-    with Host(command, env={"PYTHONPATH": str(TESTS)}) as host:
-        host.send(*HELLO["legacy"], id=1)
-        assert host.process.wait(host.patience) == 0

@@ -5,7 +5,6 @@ in their place. Nobody there is a cancel.
 from __future__ import annotations
 
 import json
-import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from support.harness import run
-from support.mcp_proxy import DESKTOP, FORM, Proxied, proxied
+from support.mcp_proxy import FORM, Proxied, proxied
 from support.paths import PYTHON
 from support.programs import Desktop
 
@@ -26,11 +25,8 @@ ACTS = ["mongodb", "okta", "azure", "fastmcp", "supabase"]
 @pytest.mark.parametrize(
     ("server", "given"),
     [
-        ("mongodb", {"action": "yes"}),
         ("okta", {"action": "yes"}),
-        ("azure", {"action": "yes"}),
         ("fastmcp", {"action": "send", "field-0": "yes"}),
-        ("supabase", {"action": "yes"}),
     ],
 )
 def test_where_the_host_cannot_ask_a_page_opens(
@@ -72,22 +68,7 @@ def test_a_pair_of_consent_is_drawn_as_a_yes_or_no(
 
 
 @pytest.mark.network
-def test_what_a_server_fills_in_is_not_sent_with_one_key(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    name: Json = {"type": "string", "default": "users"}
-    schema: Json = {"type": "object", "properties": {"table": name}, "required": ["table"]}
-    asked: Json = {"message": "Which table is dropped?", "requestedSchema": schema}
-    with proxied(tmp_path, env=desktop.env) as host:
-        call = host.begin_call("ask", method="elicitation/create", params=asked)
-        person = desktop.visit()
-        assert "suggested: users" in person.page
-        assert 'value="users"' not in person.page
-        person.send(action="cancel")
-        host.response(call)
-
-
-@pytest.mark.network
-@pytest.mark.parametrize("server", ACTS)
+@pytest.mark.parametrize("server", ["okta", "azure"])
 @pytest.mark.parametrize("pressed", ["decline", "cancel"])
 def test_leaving_the_page_leaves_the_deed_undone(server: str, pressed: str, tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
@@ -215,13 +196,10 @@ def test_a_policys_yes_lets_the_page_ask(
         {},
     ],
 )
-@pytest.mark.parametrize("server", ["okta", "azure"])
-def test_what_is_no_answer_never_reaches_the_server_as_one(
-    answer: Json, server: str, tmp_path: Path
-) -> None:
+def test_what_is_no_answer_never_reaches_the_server_as_one(answer: Json, tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize(elicitation=FORM)
-        call = host.begin_call(server)
+        call = host.begin_call("okta")
         while (message := host.read()).get("id") != call:
             host.write(
                 json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode() + b"\n"
@@ -266,38 +244,9 @@ def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: 
     assert "No browser could be opened: false failed (exit code 1)" in words
 
 
-@pytest.mark.terminal
-@pytest.mark.parametrize(
-    ("arguments", "env"), [((), DESKTOP), (("--tty",), {}), (("--page", "open"), DESKTOP)]
-)
-def test_one_way_is_enough(arguments: tuple[str, ...], env: dict[str, str], tmp_path: Path) -> None:
-    ours, theirs = os.openpty()
-    if arguments == ("--tty",):
-        arguments = ("--tty", os.ttyname(theirs))
-    with proxied(tmp_path, *arguments, env=env):
-        pass
-    os.close(ours)
-    os.close(theirs)
-
-
-def test_the_page_is_switched_off_by_a_word(tmp_path: Path) -> None:
-    with Proxied(tmp_path, "--page", "off", env=DESKTOP) as host:
-        assert "error" in host.initialize()
-    with Proxied(tmp_path, env={"ABP_PAGE": "off", **DESKTOP}) as host:
-        assert "error" in host.initialize()
-
-
 def test_a_host_that_asks_in_ways_of_its_own_only_cannot_be_asked(tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         assert "error" in host.initialize(elicitation={"voice": {}})
-
-
-def test_no_question_becomes_a_task_of_the_hosts(tmp_path: Path) -> None:
-    tasks: Json = {"list": {}, "requests": {"elicitation": {"create": {}}, "sampling": {}}}
-    capabilities: Json = {"elicitation": FORM, "tasks": tasks}
-    with proxied(tmp_path, "--page", "off", capabilities=capabilities) as host:
-        (heard,) = host.to_server("initialize")
-        assert heard["capabilities"]["tasks"] == {"list": {}, "requests": {"sampling": {}}}
 
 
 # --- what a question may do ---
@@ -311,21 +260,6 @@ FREE: Json = {
         "required": ["a"],
     },
 }
-
-
-def test_half_a_character_is_no_answer(tmp_path: Path) -> None:
-    """Strict readers take a line with it for no JSON: a person is asked again, then it is a
-    cancel.
-    """
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("ask", method="elicitation/create", params=FREE)
-        while (message := host.read()).get("id") != call:
-            answer = {"action": "accept", "content": {"a": "x\ud800"}}
-            host.reply(message["id"], answer)
-            asked = message["params"]["message"]
-        assert "a must be whole characters" in asked
-        assert "What came back did not fit." in message["result"]["content"][1]["text"]
-        assert json.loads(message["result"]["content"][0]["text"])["result"]["action"] == "cancel"
 
 
 def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
@@ -388,27 +322,6 @@ def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
         assert answered["content"] == {"apiToken": "planted-7f3a"}
     said = host.log_file.read_text().rpartition("\n< ")[0]
     assert "planted-7f3a" not in said, "only the server's own result has it"
-
-
-@pytest.mark.network
-def test_a_secret_that_only_the_message_names_is_asked_on_the_page_only(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    text: Json = {"type": "string"}
-    asked: Json = {
-        "message": "Please sign in with your user name and your password.",
-        "requestedSchema": {"type": "object", "properties": {"first": text, "second": text}},
-    }
-    with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("ask", method="elicitation/create", params=asked)
-        page = desktop.visit()
-        assert page.page.count('type="password"') == 2
-        page.send(**{"field-0": "me", "field-1": "planted-7f3a"})
-        page.send(action="send")
-        answered = json.loads(host.text(call))["result"]
-        assert answered["content"] == {"first": "me", "second": "planted-7f3a"}
-    assert "elicitation/create" not in "".join(
-        line for line in host.log_file.read_text().splitlines() if line.startswith("< ")
-    ), "the host is asked nothing"
 
 
 LINK: Json = {
