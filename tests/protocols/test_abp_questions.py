@@ -421,6 +421,14 @@ OPTIONS: dict[str, tuple[list[Json], list[tuple[Json, str, str]]]] = {
         [{"value": "a", "label": "A"}, "b", {"value": "a", "label": "Again"}, "a"],
         [("a", "a", "A / Again / a"), ("b", "b", "b")],
     ),
+    "text that looks like a key": (
+        ["1", "integer 1", 1],
+        [
+            ("1", "1", "1"),
+            ("integer 1", "integer 1", "integer 1"),
+            (1, "integer 1'", "1 (integer 1')"),
+        ],
+    ),
     "twice under one label": (["a", "a"], [("a", "a", "a")]),
     "a label that hides": (
         [{"value": "a", "label": "\u202ea\u200b"}, {"value": "", "label": "\u200b"}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -202,10 +203,17 @@ def test_sampling_without_messages_is_refused(params: Json) -> None:
         sampling.decode_sampling(params, id="q", origin="mcp:server")
 
 
+def test_refused_sampling_is_an_error() -> None:
+    assert sampling.encode_refused("no\nmodel")["message"] == "no model"
+
+
 def test_encode_sampled_answer() -> None:
     said: Json = {"role": "assistant", "content": {"type": "audio"}, "model": "m", "x": 1}
     whole = Answer(Outcome.ACCEPTED, AnsweredBy.MODEL, sampling.decode_whole(said))
     assert sampling.encode_sampled(whole) == said
+    metered: Json = sampling.encode_sampled(replace(whole, metadata={"tokens": 5}))
+    assert {**metered, "_meta": None} == {**said, "_meta": None}
+    assert {"tokens": 5} in metered["_meta"].values()
     text = Answer(Outcome.ACCEPTED, AnsweredBy.MODEL, {"result": "hello"})
     assert sampling.encode_sampled(text) == {
         "role": "assistant",
