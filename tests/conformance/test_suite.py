@@ -106,17 +106,6 @@ class Run:
     def reasons(self) -> dict[str, str]:
         return dict(re.findall(r"^  - (\S+) # (.+)$", self.expected, re.MULTILINE))
 
-    def verdicts(self) -> Counter[str]:
-        return Counter(self._verdict(name) for name in {check.scenario for check in self.checks})
-
-    def _verdict(self, scenario: str) -> str:
-        wrong = [each for each in self.checks if each.scenario == scenario and each.failed]
-        if not wrong:
-            return "passed"
-        if scenario not in self.required:
-            return "unscored"
-        return "expected" if all(each.name in self.reasons for each in wrong) else "failed"
-
 
 @pytest.fixture(scope="module", params=product(REVISIONS, COMMANDS), ids="-".join)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
@@ -129,7 +118,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_required_scenarios_pass(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
-        print("\n", ", ".join(f"{number} {verdict}" for verdict, number in run.verdicts().items()))
+        print(f"\n {dict(Counter(check.verdict for check in run.checks))}")
     assert run.checks, "the suite looked at nothing"
     assert [
         (check.name, check.words)
@@ -242,23 +231,6 @@ class Refusal(Exception):
         self.code = code
 
 
-class Bridge:
-    def __init__(self, pipe: Pipe) -> None:
-        self.pipe = pipe
-        self.names = Names()
-
-    async def prepare(self, **about: Json) -> None:
-        """Connect the app and publish what the suite reads as resources."""
-        for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": "prepare"})):
-            params = {"name": name, "arguments": arguments, "_meta": about}
-            request = {"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}
-            exchange = self.pipe.ask(request)
-            while "method" in (answer := await _next(exchange.messages)):
-                pass
-            if answer.get("result", {}).get("isError") is not False:
-                raise Refusal(502, INTERNAL_ERROR, f"{name} gave {json.dumps(answer)}")
-
-
 class Server(uvicorn.Server):
     """Leaves signals to the whole, which ends the suite and the bridges, too."""
 
@@ -279,8 +251,8 @@ class Adapter:
         self._env = env
         self._folder = folder
         self._serial = count(1)
-        self._sessions: dict[str, Bridge] = {}
-        self._shared: dict[str, Bridge] = {}  # by what its clients can do
+        self._sessions: dict[str, Pipe] = {}
+        self._shared: dict[str, Pipe] = {}  # by what its clients can do
         self._sharing = anyio.Lock()
         self._tasks: TaskGroup
         self._pipes: list[Pipe] = []
@@ -313,12 +285,12 @@ class Adapter:
                             pipe.close()
                 server.should_exit = True
 
-    async def _start(self, kind: str) -> Bridge:
-        record = self._folder / f"{kind}-{next(self._serial)}.pipe"
+    async def _start(self, kind: str) -> Pipe:
+        record = self._folder / f"{kind}-{next(self._serial)}.stderr"
         pipe = Pipe(self._command, self._env, record)
         self._pipes.append(pipe)
         await self._tasks.start(pipe.run)
-        return Bridge(pipe)
+        return pipe
 
     # --- HTTP ---
 
@@ -364,14 +336,14 @@ class Adapter:
         if "method" in message and "id" in message:
             return await _reply(request, bridge, message)
         if message.get("method") == "notifications/cancelled":
-            bridge.pipe.cancel_request((message.get("params") or {}).get("requestId"))
+            bridge.cancel_request((message.get("params") or {}).get("requestId"))
         else:
-            bridge.pipe.send(message)
+            bridge.send(message)
         if message.get("method") == "notifications/initialized":
             await bridge.prepare()
         return Response(status_code=202)
 
-    def _session(self, request: Request) -> Bridge:
+    def _session(self, request: Request) -> Pipe:
         id = request.headers.get("mcp-session-id")
         if id is None:
             raise Refusal(400, INVALID_REQUEST, "there is no Mcp-Session-Id")
@@ -383,23 +355,23 @@ class Adapter:
         if "mcp-session-id" not in request.headers:
             raise Refusal(405, INVALID_REQUEST, "only a legacy session has such a stream")
         bridge = self._session(request)
-        if bridge.pipe.rest is not None:
+        if bridge.rest is not None:
             raise Refusal(409, INVALID_REQUEST, "the session has its stream already")
-        messages = bridge.pipe.rest = asyncio.Queue()
+        messages = bridge.rest = asyncio.Queue()
 
         async def events() -> AsyncIterator[str]:
             try:
                 while (message := await messages.get()) is not None:
                     yield _event(bridge.names.outward(message))
             finally:
-                bridge.pipe.rest = None
+                bridge.rest = None
 
         return _stream(events())
 
     async def _leave(self, request: Request) -> Response:
         if "mcp-session-id" not in request.headers:
             raise Refusal(405, INVALID_REQUEST, "only a legacy session can be ended")
-        self._session(request).pipe.close()
+        self._session(request).close()
         del self._sessions[request.headers["mcp-session-id"]]
         return Response(status_code=204)
 
@@ -421,10 +393,10 @@ class Adapter:
             leaving_cancels=True,
         )
 
-    async def _common(self, able: Json) -> Bridge:
+    async def _common(self, able: Json) -> Pipe:
         name = json.dumps(able)
         async with self._sharing:
-            if name not in self._shared or self._shared[name].pipe.over:
+            if name not in self._shared or self._shared[name].over:
                 bridge = self._shared[name] = await self._start("modern")
                 await bridge.prepare(
                     **{PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_CAPABILITIES_META_KEY: able}
@@ -455,7 +427,7 @@ def _compare(request: Request, message: Message) -> None:
 
 async def _reply(
     request: Request,
-    bridge: Bridge,
+    bridge: Pipe,
     message: Message,
     *,
     headers: Mapping[str, str] | None = None,
@@ -463,14 +435,14 @@ async def _reply(
     leaving_cancels: bool = False,
 ) -> Response:
     """The response: JSON if it is a single message, else a stream."""
-    exchange = bridge.pipe.ask(bridge.names.inward(message))
+    exchange = bridge.ask(bridge.names.inward(message))
 
     def shown(heard: Message) -> Message:
         return bridge.names.outward(heard, message if "method" not in heard else None)
 
     def left() -> None:
         if leaving_cancels:
-            bridge.pipe.cancel(exchange)
+            bridge.cancel(exchange)
 
     first = await _first(request, exchange, left)
     if "method" not in first:
@@ -566,12 +538,13 @@ class Exchange:
 
 
 class Pipe:
-    """A bridge on its pipes, recorded in the file `record`."""
+    """A bridge on its pipes, whose stderr goes to a file."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], record: Path) -> None:
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], stderr: Path) -> None:
+        self.names = Names()
         self._command = command
         self._env = env
-        self._record = record
+        self._stderr = stderr
         self._ids = count(FIRST_ID)
         self._exchanges: dict[Json, Exchange] = {}  # by the pipe's ids, the oldest first
         # What the bridge says of these may have crossed with our word.
@@ -583,8 +556,7 @@ class Pipe:
         self.complaints: list[str] = []
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        stderr = self._record.with_suffix(".stderr")
-        with self._record.open("w", buffering=1) as self._log, stderr.open("wb") as sink:
+        with self._stderr.open("wb") as sink:
             process = await anyio.open_process(
                 self._command, stderr=sink, env=self._env, start_new_session=True
             )
@@ -600,8 +572,19 @@ class Pipe:
                     tasks.cancel_scope.cancel()
         if process.returncode:
             self.complaints.append(f"ended with {process.returncode}")
-        if said := stderr.read_text(errors="replace").strip():
+        if said := self._stderr.read_text(errors="replace").strip():
             self.complaints.append(f"said on stderr: {said[:2_000]}")
+
+    async def prepare(self, **about: Json) -> None:
+        """Connect the app and publish what the suite reads as resources."""
+        for name, arguments in (("abp_connect", {}), ("abp_call", {"capability": "prepare"})):
+            params = {"name": name, "arguments": arguments, "_meta": about}
+            request = {"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}
+            exchange = self.ask(request)
+            while "method" in (answer := await _next(exchange.messages)):
+                pass
+            if answer.get("result", {}).get("isError") is not False:
+                raise Refusal(502, INTERNAL_ERROR, f"{name} gave {json.dumps(answer)}")
 
     def close(self) -> None:
         """Ask for the end; `run` returns when it has come."""
@@ -673,7 +656,6 @@ class Pipe:
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         async for line in read_lines(process.stdout):
-            self._log.write(f"< {line.decode(errors='replace')}\n")
             try:
                 message = json.loads(line)
             except ValueError:
@@ -685,10 +667,8 @@ class Pipe:
     async def _write(self, process: Process) -> None:
         assert process.stdin is not None
         while message := await self._outgoing.get():
-            line = json.dumps(message, ensure_ascii=False)
-            self._log.write(f"> {line}\n")
             try:
-                await process.stdin.send(line.encode() + b"\n")
+                await process.stdin.send(json.dumps(message, ensure_ascii=False).encode() + b"\n")
             except GONE:
                 return
 

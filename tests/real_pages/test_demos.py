@@ -46,7 +46,7 @@ class Person:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_demo_does_what_it_offers(
+async def test_demo_does_what_it_offers(
     demo: Demo, way: str, screen: str, tmp_path: Path
 ) -> None:
     version, window = WAYS[way]

@@ -165,7 +165,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("kind", PROGRAMS, ids=[each.name for each in PROGRAMS])
-def test_where_a_tool_needs_its_person(kind: type[Program], page: str, tmp_path: Path) -> None:
+def test_tool_that_needs_the_user(kind: type[Program], page: str, tmp_path: Path) -> None:
     seen: dict[str, str] = {}
     for case, look in CASES.items():
         folder = tmp_path / case

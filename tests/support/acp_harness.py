@@ -51,13 +51,10 @@ def check_value(kind: Any, value: Json) -> None:
 def check_params(method: str, params: Json) -> None:
     """The parameters of a request or notification."""
     update = params.get("update", {}) if method == "session/update" else {}
-    if (
-        update.get("sessionUpdate") == "notice"
-    ):  # newer than the SDK: as the published schema has it
+    if update.get("sessionUpdate") == "notice":  # newer than the SDK
         assert set(update) == {"sessionUpdate", "severity", "title"}
         assert update["severity"] in ("info", "warning", "error")
-        assert isinstance(update["title"], str)
-        assert update["title"]
+        assert isinstance(update["title"], str) and update["title"]  # noqa: PT018
         return
     check_value(PARAMS[method], params)
     if method == "elicitation/create" and params["mode"] == "form":
@@ -83,29 +80,26 @@ def _check_form(schema: Json) -> None:
     assert schema["type"] == "object"
     assert set(schema.get("required", ())) <= set(schema["properties"])
     for part in schema["properties"].values():
-        assert part["type"] in ("string", "number", "integer", "boolean", "array")
+        kind = part["type"]
+        assert kind in ("string", "number", "integer", "boolean", "array")
         assert part.get("format", "email") in ("email", "uri", "date", "date-time")
-        for word, limit in (
-            ("minLength", 2**32),
-            ("maxLength", 2**32),
-            ("minItems", 2**64),
-            ("maxItems", 2**64),
+        for word, bits in (
+            ("minLength", 32),
+            ("maxLength", 32),
+            ("minItems", 64),
+            ("maxItems", 64),
         ):
             assert type(part.get(word, 0)) is int
-            assert 0 <= part.get(word, 0) < limit
-        if part["type"] == "integer":
-            for word in ("minimum", "maximum", "default"):
+            assert 0 <= part.get(word, 0) < 2**bits
+        for word in ("minimum", "maximum", "default"):
+            if kind == "integer":
                 assert type(part.get(word, 0)) is int
                 assert -(2**63) <= part.get(word, 0) < 2**63
-        if part["type"] == "number":
-            assert all(
-                abs(part.get(word, 0)) <= 1.8e308 for word in ("minimum", "maximum", "default")
-            )
-        options = part.get("oneOf", part.get("items", {}).get("anyOf", []))
-        assert all(
-            isinstance(option["const"], str) and isinstance(option["title"], str)
-            for option in options
-        )
+            elif kind == "number":
+                assert abs(part.get(word, 0)) <= 1.8e308
+        for option in part.get("oneOf", part.get("items", {}).get("anyOf", [])):
+            assert isinstance(option["const"], str)
+            assert isinstance(option["title"], str)
 
 
 class Wire(peer.Wire):
@@ -113,12 +107,9 @@ class Wire(peer.Wire):
 
     def updates(self, kind: str, session: str | None = None) -> list[Json]:
         """The `session/update`s of one kind, of all sessions or of one."""
-        told = [
-            params
-            for params in self.sent("session/update")
-            if session in (None, params["sessionId"])
-        ]
-        return [params["update"] for params in told if params["update"]["sessionUpdate"] == kind]
+        sent = self.sent("session/update")
+        told = [each["update"] for each in sent if session in (None, each["sessionId"])]
+        return [update for update in told if update["sessionUpdate"] == kind]
 
     def check(self) -> None:
         """Each message of the agent is valid, and each request is answered at most once."""
@@ -229,9 +220,8 @@ class Client:
     async def asked(self, method: str, count: int = 1) -> Json:
         """The agent's `count`-th request or notification with this method, whole; waits for it."""
         await self.until(lambda _: len(self.wire.sent(method)) >= count)
-        return [message for message in self.wire.sent() if message.get("method") == method][
-            count - 1
-        ]
+        sent = [message for message in self.wire.sent() if message.get("method") == method]
+        return sent[count - 1]
 
     # --- ACP ---
 
@@ -246,10 +236,8 @@ class Client:
         return await self.request("initialize", params)
 
     async def new(self, cwd: str = "/") -> str:
-        session: str = (await self.request("session/new", {"cwd": cwd, "mcpServers": []}))[
-            "sessionId"
-        ]
-        return session
+        opened = await self.request("session/new", {"cwd": cwd, "mcpServers": []})
+        return str(opened["sessionId"])
 
     async def start(self, session: str, words: str, *blocks: Json) -> int:
         prompt = [{"type": "text", "text": words}, *blocks]
@@ -259,17 +247,8 @@ class Client:
         """One whole turn: (its stop reason, what the agent said in it)."""
         before = len(self.wire.lines)
         response = await self.response(await self.start(session, words, *blocks))
-        told = [
-            message["params"]
-            for who, message in self.wire.lines[before:]
-            if who == "bridge" and message.get("method") == "session/update"
-        ]
-        said = [params["update"] for params in told if params["sessionId"] == session]
-        words = "".join(
-            update["content"]["text"]
-            for update in said
-            if update["sessionUpdate"] == "agent_message_chunk"
-        )
+        said = Wire(self.wire.lines[before:]).updates("agent_message_chunk", session)
+        words = "".join(update["content"]["text"] for update in said)
         return response["result"]["stopReason"], words
 
     # --- its tasks ---
@@ -296,13 +275,9 @@ class Client:
         except Exception as problem:
             self._end(problem)  # whoever waits for the agent next gets to know
             return
-        with suppress(
-            anyio.BrokenResourceError, anyio.ClosedResourceError
-        ):  # an agent that has gone needs no answer
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has exited
             if isinstance(given, Failed):
-                await self.send(
-                    {"id": message["id"], "error": {"code": given.code, "message": given.message}}
-                )
+                await self.send({"id": message["id"], "error": vars(given)})
             elif given is not None:
                 await self.send({"id": message["id"], "result": given})
 
