@@ -48,6 +48,14 @@ def type_keys(pane: Pane, *keys: str) -> None:
         pane.press(key)
 
 
+def type_steps(pane: Pane, steps: str, below: str = "") -> None:
+    """Wait for words and press keys: `Which class? / first [Down Enter]`."""
+    for step in steps.split(" / "):
+        words, _, keys = step.removesuffix("]").partition(" [")
+        pane.until(words, below=below)
+        type_keys(pane, *keys.split())
+
+
 def type_prompt(pane: Pane, prompt: str) -> None:
     first, *others = prompt.splitlines()
     type_keys(pane, first)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from fixture_maker.cases import ASKED, PREFERENCE
@@ -34,15 +34,13 @@ from abp_bridge.core.matrix import QuestionShape
 from . import hosts
 from .hosts import COLOUR, DENIED, LEGACY, AppServer, Editor, Host, Runtime, accept, calling
 from .stage import BRIDGE_ENV, Stage, await_that
-from .terminals import PLAN, codex_tui, goose_session, terminal, type_keys
+from .terminals import PLAN, codex_tui, goose_session, terminal, type_steps
 
 Json = Any
-T = TypeVar("T")
 
 OWN = calling("AskUserQuestion", questions=[COLOUR])
 KEY = "planted-key-91c2"
-Play = Callable[[Stage], None]
-Opened = Callable[[Stage], AbstractContextManager[Host]]
+Play = Callable[[Stage], object]
 
 
 # --- hosts that the checks do not have ------------------------------------------------------------
@@ -52,9 +50,7 @@ def acpx_at_a_terminal(stage: Stage) -> None:
     command = hosts.acpx_command(stage, [], "/plan", "--format", "quiet", "--approve-reads")
     with terminal(stage, stage.environment(**BRIDGE_ENV), *command) as pane:
         for city, answer in (("Amsterdam", "n"), ("Berlin", "n"), ("Copenhagen", "y")):
-            pane.until(f"{city}?")
-            pane.until("(y/N)")
-            type_keys(pane, answer, "Enter")
+            type_steps(pane, f"{city}? / (y/N) [{answer} Enter]")
         pane.until("answered")
 
 
@@ -89,92 +85,56 @@ def codex_acp(stage: Stage) -> None:
 # --- conversations --------------------------------------------------------------------------------
 
 
-def answering(opened: Opened, *answers: Json) -> Play:
-    def play(stage: Stage) -> None:
-        with opened(stage) as host:
-            host.play(PLAN, *answers)
-
-    return play
+def answering(opened: Host, *answers: Json) -> None:
+    """A turn in which the user answers in order."""
+    with opened as host:
+        host.play(PLAN, *answers)
 
 
-def on_the_page(opened: Opened, *, first: bool = False) -> Play:
-    """The user types a secret on the page. A link is accepted `first`."""
-
-    def play(stage: Stage) -> None:
-        with opened(stage) as host:
-            host.begin_turn(PLAN)
-            question = host.question()
-            if first:
-                question.answer({"action": "accept"})
-            type_on_the_page(question.params.get("url") or question.params["message"], KEY)
-            if not first:
-                question.answer(accept())
-            assert host.finish() in ("completed", "end_turn")
-
-    return play
+def on_the_page(opened: Host, *, first: bool = False) -> None:
+    """A turn in which the user types a secret on the page. A link is accepted `first`."""
+    with opened as host:
+        host.begin_turn(PLAN)
+        question = host.question()
+        if first:
+            question.answer({"action": "accept"})
+        type_on_the_page(question.params.get("url") or question.params["message"], KEY)
+        if not first:
+            question.answer(accept())
+        assert host.finish() in ("completed", "end_turn")
 
 
-def given_up(opened: Opened) -> Play:
-    def play(stage: Stage) -> None:
-        with opened(stage) as host:
-            host.begin_turn(PLAN)
-            host.question()
-            host.cancel()
-            assert host.finish() in ("interrupted", "cancelled")
-            await_that(
-                lambda: any(
-                    (who, message.get("method")) == ("host", "notifications/cancelled")
-                    for record in stage.records()
-                    for who, message in record.lines
-                ),
-                "the host did not take its call back",
-            )
-
-    return play
+def given_up(opened: Host) -> None:
+    """A turn that is cancelled while a question is open."""
+    with opened as host:
+        host.begin_turn(PLAN)
+        host.question()
+        host.cancel()
+        assert host.finish() in ("interrupted", "cancelled")
+        await_that(
+            lambda: any(
+                record.wire.received("notifications/cancelled") for record in host.stage.records()
+            ),
+            "the host did not cancel its call",
+        )
 
 
-def typing(
-    terminal: Callable[[Stage], AbstractContextManager[Pane]], *pressed: tuple[str, Sequence[str]]
-) -> Play:
-    def play(stage: Stage) -> None:
-        with terminal(stage) as pane:
-            for words, keys in pressed:
-                pane.until(words)
-                type_keys(pane, *keys)
-
-    return play
+def typing(opened: AbstractContextManager[Pane], steps: str) -> None:
+    with opened as pane:
+        type_steps(pane, steps)
 
 
 def acpx_answering(
-    script: str, behind: Callable[[Stage], tuple[list[str], dict[str, str]]] | None, answer: Json
-) -> Play:
+    stage: Stage,
+    script: str,
+    behind: Callable[[Stage], tuple[list[str], dict[str, str]]] | None,
+    answer: Json,
+) -> None:
     """A turn in acpx's library, which shows forms, with the bridge as or before the agent."""
-
-    def play(stage: Stage) -> None:
-        alone = stage.bridge(kind="acp"), stage.environment(**BRIDGE_ENV)
-        agent, env = alone if behind is None else behind(stage)
-        with Runtime(stage, agent, env, forms=True) as host:
-            host.play(script, answer)
-
-    return play
-
-
-def acpx_with(policy: str, code: int = 0) -> Play:
-    def play(stage: Stage) -> None:
-        hosts.acpx_exec(stage, policy, "/plan", code=code)
-
-    return play
-
-
-def approved_before_claude(script: str) -> Play:
-    def play(stage: Stage) -> None:
-        hosts.acpx_exec(stage, "--approve-all", script, *hosts.before_claude(stage))
-
-    return play
-
-
-def _with(opened: Callable[..., T], **bridge_env: str) -> Callable[[Stage], T]:
-    return lambda stage: opened(stage, **bridge_env)
+    alone = stage.bridge(kind="acp"), stage.environment(**BRIDGE_ENV)
+    agent, env = alone if behind is None else behind(stage)
+    with Runtime(stage, agent, env, forms=True) as host:
+        host.play(script, answer)
 
 
 def _ask(*shapes: QuestionShape) -> Json:
@@ -229,7 +189,7 @@ GOOSE, GOOSE_LEGACY, SESSION = (
     "goose {goose} " + mode for mode in ("acp", "acp, without the modern era", "session")
 )
 # A person of these tests does not read: by an editor without a profile, nobody could tell.
-UNMEASURED = {"ABP_PERSON_FLOOR": "0"}
+UNMEASURED: Json = {"ABP_PERSON_FLOOR": "0"}
 ANY_TIME = {"ABP_PERSON_FLOOR": "0.001"}  # milliseconds: any host is slower
 CLAUDE, CLAUDE_LEGACY = (
     "claude-agent-acp {claude}" + mode for mode in ("", ", without the modern era")
@@ -254,39 +214,39 @@ RECORDINGS: tuple[Recorded, ...] = (
         "Codex's app-server passes on whatever it is given: what does not fit is asked for again",
         SERVER,
         SEATS,
-        answering(AppServer, accept(value="seven"), accept(value="2")),
+        lambda stage: answering(AppServer(stage), accept(value="seven"), accept(value="2")),
     ),
     Recorded(
         "codex-app-server/secret",
         "Codex declares url mode and opens no address of this machine: a form points to the page",
         SERVER,
         PASSWORD,
-        on_the_page(_with(AppServer, ABP_PAGE="link")),
+        lambda stage: on_the_page(AppServer(stage, ABP_PAGE="link")),
     ),
     Recorded(
         "codex-app-server/interrupted",
         "A turn is interrupted while a question is open: Codex takes the call back",
         SERVER,
         WAITS,
-        given_up(AppServer),
+        lambda stage: given_up(AppServer(stage)),
     ),
     Recorded(
         "codex-tui/select-many",
         "A choice of twelve in Codex's terminal",
         TUI,
         CITY,
-        typing(_with(codex_tui, **UNMEASURED), ("12. Madrid", [*["Down"] * 10, "Enter"])),
+        lambda stage: typing(
+            codex_tui(stage, **UNMEASURED),
+            "12. Madrid [Down Down Down Down Down Down Down Down Down Down Enter]",
+        ),
     ),
     Recorded(
         "codex-tui/multi-select",
         "Codex's terminal shows no choice of several: each option is a yes or no of its own",
         TUI,
         EXTRAS,
-        typing(
-            _with(codex_tui, **UNMEASURED),
-            ("Field 1/3", ["1"]),
-            ("Field 2/3", ["2"]),
-            ("Field 3/3", ["1"]),
+        lambda stage: typing(
+            codex_tui(stage, **UNMEASURED), "Field 1/3 [1] / Field 2/3 [2] / Field 3/3 [1]"
         ),
     ),
     Recorded(
@@ -294,7 +254,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "Esc in Codex's terminal is no 'no'",
         TUI,
         BOOK,
-        typing(_with(codex_tui, **UNMEASURED), ("Book it?", ["Escape"])),
+        lambda stage: typing(codex_tui(stage, **UNMEASURED), "Book it? [Escape]"),
     ),
     Recorded(
         "goose-acp/two-at-once",
@@ -302,8 +262,8 @@ RECORDINGS: tuple[Recorded, ...] = (
         " one result, and both answers with the call again",
         GOOSE,
         BOTH,
-        answering(
-            _with(hosts.goose, **UNMEASURED), accept(selected="second"), accept(confirmed=True)
+        lambda stage: answering(
+            hosts.goose(stage, **UNMEASURED), accept(selected="second"), accept(confirmed=True)
         ),
     ),
     Recorded(
@@ -311,21 +271,24 @@ RECORDINGS: tuple[Recorded, ...] = (
         "Goose finds no modern era, begins anew with initialize, and is asked by a request",
         GOOSE_LEGACY,
         BOOK,
-        answering(_with(hosts.goose, **LEGACY, **UNMEASURED), accept(confirmed=True)),
+        lambda stage: answering(hosts.goose(stage, **LEGACY, **UNMEASURED), accept(confirmed=True)),
     ),
     Recorded(
         "goose-acp-legacy/call-cancelled",
         "A turn is cancelled while a question is open: Goose takes the call back",
         GOOSE_LEGACY,
         WAITS,
-        given_up(_with(hosts.goose, **LEGACY)),
+        lambda stage: given_up(hosts.goose(stage, **LEGACY)),
     ),
     Recorded(
         "goose-session/select-many",
         "A choice of twelve in Goose's terminal: a result, and the call again with the answer",
         SESSION,
         CITY,
-        typing(_with(goose_session, **UNMEASURED), ("Madrid", [*["Down"] * 10, "Enter"])),
+        lambda stage: typing(
+            goose_session(stage, **UNMEASURED),
+            "Madrid [Down Down Down Down Down Down Down Down Down Down Enter]",
+        ),
     ),
     Recorded(
         "goose-session/multi-select",
@@ -333,11 +296,8 @@ RECORDINGS: tuple[Recorded, ...] = (
         " its own",
         SESSION,
         EXTRAS,
-        typing(
-            _with(goose_session, **UNMEASURED),
-            ("selected_1", ["y"]),
-            ("selected_2", ["n"]),
-            ("selected_3", ["y"]),
+        lambda stage: typing(
+            goose_session(stage, **UNMEASURED), "selected_1 [y] / selected_2 [n] / selected_3 [y]"
         ),
     ),
     Recorded(
@@ -345,7 +305,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "A number that is left empty in Goose's terminal is declined",
         SESSION,
         SEATS,
-        typing(_with(goose_session, **UNMEASURED), ("value (", ["Enter"])),
+        lambda stage: typing(goose_session(stage, **UNMEASURED), "value ( [Enter]"),
     ),
     Recorded(
         "goose-acp-client/own-question",
@@ -361,21 +321,21 @@ RECORDINGS: tuple[Recorded, ...] = (
         " it calls",
         CLAUDE,
         SEAT,
-        answering(hosts.claude, accept(car=3, side="aisle")),
+        lambda stage: answering(hosts.claude(stage), accept(car=3, side="aisle")),
     ),
     Recorded(
         "claude-acp/secret",
         "Claude Code passes an address on to its editor: a secret is typed on the page",
         CLAUDE,
         PASSWORD,
-        on_the_page(hosts.claude, first=True),
+        lambda stage: on_the_page(hosts.claude(stage), first=True),
     ),
     Recorded(
         "claude-acp-legacy/confirm",
         "Claude Code finds no modern era, begins anew with initialize, and is asked by a request",
         CLAUDE_LEGACY,
         BOOK,
-        answering(_with(hosts.claude, **LEGACY), accept(confirmed=True)),
+        lambda stage: answering(hosts.claude(stage, **LEGACY), accept(confirmed=True)),
     ),
     Recorded(
         "claude-acp-legacy/call-cancelled",
@@ -383,7 +343,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         " dismisses the question",
         CLAUDE_LEGACY,
         WAITS,
-        given_up(_with(hosts.claude, **LEGACY)),
+        lambda stage: given_up(hosts.claude(stage, **LEGACY)),
     ),
     Recorded(
         "claude-print/cancels-by-itself",
@@ -415,14 +375,14 @@ RECORDINGS: tuple[Recorded, ...] = (
         "acpx --approve-all takes the first city, and nobody has been asked",
         APPROVE,
         CITY,
-        acpx_with("--approve-all"),
+        lambda stage: hosts.acpx_exec(stage, "--approve-all", "/plan"),
     ),
     Recorded(
         "acpx/deny-all",
         "acpx --deny-all says no to each in turn, and round again, until the walk ends",
         DENY,
         _ask(QuestionShape.SELECT_FEW),
-        acpx_with("--deny-all", DENIED),
+        lambda stage: hosts.acpx_exec(stage, "--deny-all", "/plan", code=DENIED),
     ),
     Recorded(
         "acpx/terminal",
@@ -436,7 +396,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         "A choice of twelve in a program on acpx's library, which has forms",
         RUNTIME,
         CITY,
-        acpx_answering("/plan", None, accept(selected="Lisbon")),
+        lambda stage: acpx_answering(stage, "/plan", None, accept(selected="Lisbon")),
     ),
     Recorded(
         "claude-behind/form",
@@ -444,7 +404,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         " changed",
         RUNTIME + BEFORE_CLAUDE,
         [],
-        acpx_answering(OWN, hosts.before_claude, accept(question_0="Blue")),
+        lambda stage: acpx_answering(stage, OWN, hosts.before_claude, accept(question_0="Blue")),
     ),
     Recorded(
         "claude-behind/approved",
@@ -452,7 +412,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         " answer",
         APPROVE + BEFORE_CLAUDE,
         [],
-        approved_before_claude(OWN),
+        lambda stage: hosts.acpx_exec(stage, "--approve-all", OWN, *hosts.before_claude(stage)),
     ),
     Recorded(
         "claude-behind/app-in-a-form",
@@ -460,7 +420,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         " not see",
         RUNTIME + BEFORE_CLAUDE,
         CITY,
-        acpx_answering(PLAN, hosts.before_claude, accept(selected="Lisbon")),
+        lambda stage: acpx_answering(stage, PLAN, hosts.before_claude, accept(selected="Lisbon")),
     ),
     Recorded(
         "claude-behind/app-approved",
@@ -468,7 +428,7 @@ RECORDINGS: tuple[Recorded, ...] = (
         " undone is not confirmed by that",
         APPROVE + BEFORE_CLAUDE,
         DELETE,
-        approved_before_claude(PLAN),
+        lambda stage: hosts.acpx_exec(stage, "--approve-all", PLAN, *hosts.before_claude(stage)),
     ),
     Recorded(
         "goose-behind/permission",

@@ -14,7 +14,7 @@ from abp_bridge.core.matrix import QuestionShape as Shape
 
 from .hosts import asking
 from .stage import Stage
-from .terminals import claude_tui, codex_tui, goose_session, type_keys
+from .terminals import claude_tui, codex_tui, goose_session, type_steps
 
 TERMINALS: dict[str, Callable[[Stage, str], AbstractContextManager[Pane]]] = {
     "codex": codex_tui,
@@ -53,17 +53,10 @@ def asked(shape: Shape) -> str:
     return asking(request["method"], **request["params"])
 
 
-def play(pane: Pane, steps: str) -> None:
-    for step in steps.split(" / "):
-        words, _, keys = step.removesuffix("]").partition(" [")
-        pane.until(words, below=QUESTION)
-        type_keys(pane, *keys.split())
-
-
 @pytest.mark.parametrize(("host", "shape"), SCREENS, ids=lambda each: getattr(each, "name", each))
 def test_question_and_labels_are_drawn(host: str, shape: Shape, stage: Stage) -> None:
     with TERMINALS[host](stage, asked(shape)) as pane:
-        play(pane, SCREENS[host, shape])
+        type_steps(pane, SCREENS[host, shape], below=QUESTION)
 
 
 CAREFUL = {
@@ -78,6 +71,6 @@ def test_one_enter_confirms_nothing_destructive(host: str, stage: Stage) -> None
     with TERMINALS[host](stage, asked(Shape.CONFIRM_DESTRUCTIVE)) as pane:
         pane.until("Delete all trips?", below=QUESTION)
         pane.until("cannot be undone", below=QUESTION)
-        play(pane, CAREFUL[host])
+        type_steps(pane, CAREFUL[host], below=QUESTION)
     response = stage.last_json()
     assert response.get("data", {}).get("confirmed") is not True
