@@ -46,9 +46,7 @@ class Person:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_demo_does_what_it_offers(
-    demo: Demo, way: str, screen: str, tmp_path: Path
-) -> None:
+async def test_demo_does_what_it_offers(demo: Demo, way: str, screen: str, tmp_path: Path) -> None:
     version, window = WAYS[way]
     options = ["--headful"] if window else []
     env = {"DISPLAY": screen} if window else {}
