@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from abp_bridge.core.capability import CallResult, Capability, Failure, failed
+from abp_bridge.core.capability import CallResult, Capability, Failure, describe_parameters, failed
 from abp_bridge.core.json_value import JsonObject
+from abp_bridge.core.question import MAX_MESSAGE
 
 LINES = {
     "plain": (
@@ -50,3 +51,26 @@ def test_the_parameters_of_a_call_are_checked(schema: JsonObject, problems: int)
     capability = Capability("a.b", input_schema=schema)
     for _ in range(2):
         assert capability.parameter_errors({"a": 5}) == ["a must be at least 6, not 5"][:problems]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "Without parameters."),
+        ({"a": 1, "b": ["x"]}, 'With:\na: 1\nb: ["x"]'),
+        ({"a": "x" * 500, "b": 2}, f'With:\nb: 2\na: "{"x" * 500}"'),
+        ({"password": "p"}, "With:\npassword: (not shown: its name is a secret's)"),
+        (
+            {"list": [{"token": "t", "n": 1}]},
+            'With:\nlist: [{"token": "(not shown: its name is a secret\'s)", "n": 1}]',
+        ),
+        ({"a\nb": "c\u202ed"}, 'With:\na\\nb: "c\\u202ed"'),
+    ],
+)
+def test_parameters_are_shown_whole_without_secrets(params: JsonObject, words: str) -> None:
+    assert describe_parameters(params) == words
+
+
+def test_no_more_is_said_than_anybody_could_be_shown() -> None:
+    params = {f"p{number}": "x" * 60_000 for number in range(100)}
+    assert len(describe_parameters(params)) < 4 * MAX_MESSAGE

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import io
+import zipfile
 from typing import Any
 
 import pytest
@@ -23,10 +26,7 @@ MOST = f"at most {file.MAX_SIZE} can be given"
     ("wanted", "accept"),
     [
         ("image/png", ("image/png",)),
-        (
-            "Image/*, .pdf",
-            (),
-        ),  # a part that says nothing here: any will do, and the app looks for itself
+        ("Image/*, .pdf", ()),  # an unknown part: any file will do
         ("image/png, image/jpeg, image/png", ("image/png", "image/jpeg")),
         (["image", "text/csv"], ("image/*", "text/csv")),
         ("a photo", ()),
@@ -55,17 +55,9 @@ def test_which_files_it_takes(accept: tuple[str, ...], given: str, taken: bool) 
     assert file.admits(accept, given) is taken
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("a.png", "image/png"),
-        ("notes.txt", "text/plain"),
-        ("x.json", "application/json"),
-        ("x", "application/octet-stream"),
-    ],
-)
-def test_a_name_speaks_for_a_type(name: str, kind: str) -> None:
-    assert file.guess_type(name) == kind
+def test_type_of_a_file_is_guessed_from_its_name() -> None:
+    assert file.guess_type("a.png") == "image/png"
+    assert file.guess_type("x") == "application/octet-stream"
 
 
 @given(
@@ -119,3 +111,38 @@ def test_text_stays_text() -> None:
 )
 def test_what_is_wrong_with_a_file_is_said(given: Json, wrong: str) -> None:
     assert validate_answer(asking("image/*"), {"file": given})[1] == [wrong]
+
+
+# --- what the first bytes say ---
+
+
+def _zipped(name: str, content: str) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(name, content)
+    return made.getvalue()
+
+
+KINDS = {
+    "application/pdf": b"%PDF-1.7\n",
+    "image/png": b"\x89PNG\r\n\x1a\n\0\0",
+    "image/jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
+    "image/gif": b"GIF89a\1\0",
+    "image/webp": b"RIFF\x1a\0\0\0WEBPVP8 ",
+    "audio/wav": b"RIFF\n\0\0\0WAVEfmt ",
+    "image/avif": b"\0\0\0\x1cftypavif",
+    "audio/mp4": b"\0\0\0\x1cftypM4A \0",
+    "video/mp4": b"\0\0\0\x18ftypisom\0\0\2\0",
+    "audio/mpeg": b"ID3\4\0\0\0",
+    "application/zip": _zipped("a.txt", "hello"),
+    "application/epub+zip": _zipped("mimetype", "application/epub+zip"),
+    "application/gzip": gzip.compress(b"hello"),
+    "": b"Hello, RIFF, GIF and %PDF-",
+}
+
+
+@pytest.mark.parametrize(("kind", "content"), KINDS.items(), ids=[each or "none" for each in KINDS])
+def test_a_file_is_what_its_first_bytes_say(kind: str, content: bytes) -> None:
+    assert file.sniff(content) == kind
+    assert file.sniff(b"x" + content) == ""
+    assert file.sniff(b"") == ""

@@ -147,33 +147,19 @@ def test_every_reference_within_a_document_is_followed_or_refused() -> None:
 
 WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
     "a reference": ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, {"type": "string"}),
-    "with a name of its own": (
-        {
-            "properties": {"a": {"$ref": "#/$defs/a", "title": "Tint", "default": "red"}},
-            "$defs": {"a": {"title": "Colour", "enum": ["red"]}},
-        },
-        {"properties": {"a": {"title": "Tint", "enum": ["red"], "default": "red"}}},
-    ),
     "from one to the next": (
         {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "string"}}},
         {"type": "string"},
-    ),
-    "into a list": ({"anyOf": [True, {"$ref": "#/anyOf/0"}]}, {"anyOf": [True, {}]}),
-    "escaped": (
-        {"$ref": "#/$defs/a~1b~0c%25", "$defs": {"a/b~c%": {"type": "null"}}},
-        {"type": "null"},
     ),
     "to false": (
         {"properties": {"a": {"$ref": "#/$defs/no"}}, "$defs": {"no": False}},
         {"properties": {"a": {"not": {}}}},
     ),
-    "to another document": ({"$ref": "https://a.example/b"}, {"$ref": "https://a.example/b"}),
     "an allOf of one": (
         {"title": "Size", "allOf": [{"type": "integer", "title": "Any", "minimum": 1}]},
         {"type": "integer", "title": "Size", "minimum": 1},
     ),
     "an allOf with false": ({"allOf": [False]}, {"not": {}}),
-    "an allOf with true": ({"allOf": [True]}, {}),
     "what is inherited": (
         {
             "allOf": [
@@ -187,15 +173,6 @@ WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
             "properties": {"a": True, "b": {"type": "string", "title": "B"}},
             "required": ["b", "a"],
         },
-    ),
-    "what is inherited from yes and no": (
-        {
-            "allOf": [
-                {"properties": {"a": True, "b": False, "c": {"minLength": 1}, "d": {}}},
-                {"properties": {"a": {"minLength": 1}, "b": True, "c": True, "d": False}},
-            ]
-        },
-        {"properties": {"a": {"minLength": 1}, "b": False, "c": {"minLength": 1}, "d": False}},
     ),
     "what contradicts stays apart": (
         {
@@ -223,10 +200,6 @@ WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
     "a value that looks like a reference": (
         {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
         {"const": {"$ref": "#/x"}, "default": {"allOf": []}},
-    ),
-    "a document within": (
-        {"items": {"$id": "b", "$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}},
-        {"items": {"$id": "b", "type": "null"}},
     ),
     "a reference into a document within": (
         {
@@ -291,11 +264,6 @@ NULLS: dict[str, tuple[Json, Json, bool]] = {
         {"type": "string", "enum": ["a"], "enumNames": ["A"]},
         True,
     ),
-    "names that do not match": (
-        {"type": ["string", "null"], "enum": ["a", None], "enumNames": ["A"]},
-        {"type": "string", "enum": ["a"], "enumNames": ["A"]},
-        True,
-    ),
     "an option null": ({"enum": ["a", None]}, {"enum": ["a", None]}, False),
     "anyOf": (
         {"title": "Mail", "anyOf": [{"type": "string", "title": "S"}, {"type": "null"}]},
@@ -307,7 +275,6 @@ NULLS: dict[str, tuple[Json, Json, bool]] = {
         {"enum": [1, 2]},
         True,
     ),
-    "by an enum": ({"anyOf": [{"enum": [None]}, {"type": "string"}]}, {"type": "string"}, True),
     "of more than two": (
         {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
         {"anyOf": [{"type": "string"}, {"type": "number"}]},

@@ -30,18 +30,14 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
         None,
         "title is now Hello",
     ),
-    "state without a field": (NoticeKind.STATE_CHANGED, {}, None, "its state is now null"),
     "started": (NoticeKind.STARTED, {"capability": "export.pdf"}, "op-1", "started export.pdf"),
-    "started, only an id": (NoticeKind.STARTED, {}, "op-1", "started op-1"),
     "completed": (NoticeKind.COMPLETED, {"success": True}, "op-1", "completed op-1"),
-    "completed, and failed": (NoticeKind.COMPLETED, {"success": False}, "op-1", "failed op-1"),
     "an error": (
         NoticeKind.ERROR,
         {"code": "RENDER_ERROR", "message": "No font."},
         None,
         "error RENDER_ERROR: No font.",
     ),
-    "an error without words": (NoticeKind.ERROR, {}, None, "error without a code: no message"),
     "capabilities": (
         NoticeKind.CAPABILITIES_CHANGED,
         {"added": ["a", "b"], "removed": [], "changed": ["c"]},
@@ -55,24 +51,12 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
         "its page's console has an error: x is not a function (/app.js:12:5); 3 before it were not"
         " told",
     ),
-    "a warning of a page's console": (
-        NoticeKind.CONSOLE,
-        {"level": "warning"},
-        None,
-        "its page's console has a warning: no message",
-    ),
     "something of the app's own": (NoticeKind.OTHER, {"n": 1}, None, 'notifications/own {"n": 1}'),
     "a field that would repaint the line": (
         NoticeKind.STATE_CHANGED,
         {"field": "a\u202eb\nc", "newValue": "\x1b[2J"},
         None,
         "ab c is now [2J",
-    ),
-    "a field that is no name": (
-        NoticeKind.STATE_CHANGED,
-        {"field": {"a": 1}, "newValue": 1},
-        None,
-        '{"a": 1} is now 1',
     ),
 }
 

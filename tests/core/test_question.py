@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.core.answer import read_value, validate_answer
+from abp_bridge.core.answer import DIGEST_KEY_LENGTH, answer_digest, read_value, validate_answer
+from abp_bridge.core.options import field_limits
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, read_introduced
 
 Json = Any
@@ -278,3 +279,40 @@ def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> Non
 def test_a_message_is_read_from_behind_who_asks_as_it_was(words: str) -> None:
     said = replace(asked(TEXT), message=words).introduce("It asks:")
     assert read_introduced(said.removeprefix("It asks:")) == words
+
+
+# --- limits in words ---
+
+LIMITS: dict[str, tuple[FieldType, Mapping[str, Json], str]] = {
+    "any text": (FieldType.TEXT, {"type": "string"}, ""),
+    "a length": (FieldType.TEXT, {"minLength": 2}, "At least 2 characters"),
+    "a format": (FieldType.TEXT, {"format": "email"}, "An e-mail address"),
+    "a format that nobody checks": (FieldType.TEXT, {"format": "colour"}, ""),
+    "a number": (FieldType.INTEGER, {"maximum": 3}, "A whole number, at most 3"),
+    "some of several": (FieldType.CHOICES, {"minItems": 1}, "Choose at least 1"),
+    "any of several": (FieldType.CHOICES, {}, ""),
+    "one of several": (FieldType.CHOICE, {"minLength": 1}, ""),
+    "an object": (FieldType.JSON, {"type": "object"}, 'JSON that fits {"type": "object"}'),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_what_fits_is_said(case: str) -> None:
+    kind, schema, words = LIMITS[case]
+    assert field_limits(Field("a", kind, schema)) == words
+
+
+# --- digests ---
+
+KEY = bytes(DIGEST_KEY_LENGTH)
+
+
+def test_the_same_answer_has_the_same_digest_in_whatever_order_and_no_other_has() -> None:
+    assert answer_digest(KEY, {"a": 1, "b": "é"}) == answer_digest(KEY, {"b": "é", "a": 1})
+    assert answer_digest(KEY, {"a": True}) != answer_digest(KEY, {"a": False})
+
+
+def test_without_the_key_nobody_can_make_it() -> None:
+    made = answer_digest(KEY, {"confirmed": True})
+    assert made.startswith("hmac-sha256:")
+    assert made != answer_digest(b"1" * DIGEST_KEY_LENGTH, {"confirmed": True})

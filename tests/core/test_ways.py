@@ -66,30 +66,21 @@ def test_many_are_counted_and_none_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "by", "unasked"),
+    ("outcome", "by", "unasked", "unanswered"),
     [
-        (Outcome.UNSUPPORTED, AnsweredBy.NOBODY, True),
-        (Outcome.DECLINED, AnsweredBy.HOST_POLICY, True),
-        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, False),
-        (Outcome.DECLINED, AnsweredBy.PERSON, False),
-        (Outcome.CANCELLED, AnsweredBy.UNKNOWN, False),
-        (Outcome.TIMED_OUT, AnsweredBy.NOBODY, False),
+        (Outcome.UNSUPPORTED, AnsweredBy.NOBODY, True, True),
+        (Outcome.DECLINED, AnsweredBy.HOST_POLICY, True, True),
+        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, False, True),
+        (Outcome.ACCEPTED, AnsweredBy.PERSON, False, False),
+        (Outcome.DECLINED, AnsweredBy.PERSON, False, False),
+        (Outcome.CANCELLED, AnsweredBy.UNKNOWN, False, None),
+        (Outcome.TIMED_OUT, AnsweredBy.NOBODY, False, True),
+        (Outcome.WITHDRAWN, AnsweredBy.NOBODY, False, False),
     ],
 )
-def test_what_no_person_was_asked_is_known_by_the_answer(
-    outcome: Outcome, by: AnsweredBy, unasked: bool
+def test_answer_says_whether_a_user_was_asked_and_answered(
+    outcome: Outcome, by: AnsweredBy, unasked: bool, unanswered: bool | None
 ) -> None:
-    assert Answer(outcome, by).unasked is unasked
-
-
-@pytest.mark.parametrize(
-    ("outcome", "by", "unanswered"),
-    [
-        (Outcome.ACCEPTED, AnsweredBy.PERSON, False),
-        (Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, True),
-        (Outcome.TIMED_OUT, AnsweredBy.NOBODY, True),
-        (Outcome.WITHDRAWN, AnsweredBy.NOBODY, False),
-    ],
-)
-def test_unanswered_outcome(outcome: Outcome, by: AnsweredBy, unanswered: bool) -> None:
-    assert Answer(outcome, by).unanswered is unanswered
+    answer = Answer(outcome, by)
+    assert answer.unasked is unasked
+    assert unanswered is None or answer.unanswered is unanswered

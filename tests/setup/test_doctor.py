@@ -6,7 +6,6 @@ import io
 import json
 import socket
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ import pytest
 
 from abp_bridge.cli import install
 from abp_bridge.cli.doctor import judge_answer
-from abp_bridge.cli.host_file import find_place
 from abp_bridge.cli.main import main
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.setup.doctor.finding import Verdict
@@ -25,7 +23,7 @@ from abp_bridge.setup.doctor.questions import reach_all, what_can_be_asked
 from abp_bridge.setup.doctor.start import judge as judge_proof
 from abp_bridge.setup.doctor.traps import TRAPS, judge
 from abp_bridge.setup.entries import Machine, locate
-from abp_bridge.setup.hosts import HOSTS, FileScope
+from abp_bridge.setup.hosts import HOSTS
 
 Json = Any
 
@@ -125,7 +123,6 @@ ROWS: tuple[Any, ...] = (
     ),
     ("key", "vscode", _SERVERS, "under mcpServers"),
     ("key", "codex", _CODEX.replace("mcp_servers", "mcpServers"), "mcp_servers is"),
-    ("key", "zed", _SERVERS, "context_servers is"),
     ("member", "goose", _GOOSE.replace("cmd", "command"), "cmd"),
     (
         "member",
@@ -135,7 +132,6 @@ ROWS: tuple[Any, ...] = (
     ),
     ("type", "zed", '{"agent_servers": {"ABP": {"command": "ABP"}}}', 'type = "custom"'),
     ("switched off", "goose", _GOOSE + "    enabled: false\n", "enabled: false"),
-    ("switched off", "codex", _CODEX + "enabled = false\n", "enabled: false"),
     ("command", "cursor", _servers(command="GONE"), "GONE/abp-bridge, which is not"),
     ("command", "codex", _CODEX.replace('"ABP"', '"abp-bridge serve"'), "which go to args"),
     ("PATH", "cursor", _servers(command="abp-bridge"), "on the PATH of"),
@@ -170,7 +166,6 @@ ROWS: tuple[Any, ...] = (
     ("name", "claude", _SERVERS.replace('"abp"', '"workspace"'), '"workspace"'),
     ("call limit", "zed", f'{{"context_servers": {{"abp": {_ENTRY}}}}}', "after 60 s"),
     ("call limit", "goose", _GOOSE.replace("    timeout: 900\n", ""), "after 300 s"),
-    ("call limit", "claude", _servers(timeout=60_000), "after 60 s"),
     ("call limit", "claude", _SERVERS, "after 30 s", {"MCP_TOOL_TIMEOUT": "30000"}),
     (
         "call limit",
@@ -179,7 +174,6 @@ ROWS: tuple[Any, ...] = (
         "after 45 s",
     ),
     ("unit", "claude", _servers(timeout=900), "milliseconds"),
-    ("unit", "goose", _GOOSE.replace("timeout: 900", "timeout: 900000"), "in seconds"),
     ("nobody asked", "windsurf", _servers(args=["serve"]), "shows"),
     ("answers file", "cursor", _servers(env={"ABP_ANSWERS": "a"}), "answers"),
     ("settings", "cursor", _servers(env={"ABP_PAEG": "1"}), "ABP_PAGE"),
@@ -197,11 +191,9 @@ ROWS: tuple[Any, ...] = (
     ),
     ("uvx", "codex", _CODEX.replace('"ABP"', '"uvx"').replace('["', '["abp-bridge", "'), "uvx"),
     ("misspelt key", "codex", _CODEX + "tool_timeout = 5\n", "tool_timeout_sec meant"),
-    ("misspelt key", "codex", "[mcp_server.a]\ncommand = 'x'\n", "is mcp_servers meant"),
     ("wrong value", "codex", _CODEX.replace("true", '"yes"'), "true or false"),
     ("wrong value", "codex", "[mcp_servers.x]\ncommand = 'x'\nargs = 'y'\n", "a list"),
     ("wrong value", "codex", _CODEX + "url = 'http://x'\n", "command and url"),
-    ("wrong value", "codex", _CODEX + "env = { A = 1 }\n", "a table of texts"),
     (
         "wrong value",
         "codex",
@@ -360,40 +352,21 @@ def test_what_install_writes_is_no_trap(
     name: str, project: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, here = HOSTS[name], machine(home, {"DISPLAY": ":7"})
-    scope: FileScope = "project" if project else "user"
-    path = locate(host, scope, here)
-    assert path is not None
-    options = Namespace(
-        host=name,
-        app=[],
-        env=[],
-        agent="claude-agent-acp" if not host.layouts else None,
-        server=[],
-        name=None,
-        approve=False,
-        project=project,
-        file=str(path),
-    )
+    path = locate(host, "project" if project else "user", here)
+    monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.chdir(home / "here")
     monkeypatch.setattr(install, "own_command", lambda: [str(home / "bin/abp-bridge")])
-    place = find_place(options, here, agents=not host.layouts)
-    wanted = install.make_wanted(place, options)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    place.document.insert(wanted.path, wanted.entry)
-    path.write_bytes(place.document.content)
+    words = ["--agent", "claude-agent-acp"] if not host.layouts else []
+    words += ["--project"] if project else []
+    assert main(["install", name, *words, "--file", str(path), "--yes"]) == 0
     plant(home, _TRUSTED)
-    if project:  # as its person does next
-        plant(
-            home,
-            {
-                CODEX: '[projects."HERE"]\ntrust_level = "trusted"\n'.replace(
-                    '"HERE"', f'"{home}/here"'
-                )
-            },
-        )
-        plant(home, {"here/.claude/settings.local.json": '{"enabledMcpjsonServers": ["abp"]}'})
+    if project:  # as its user does next
+        trusted = f'[projects."{home}/here"]\ntrust_level = "trusted"\n'
+        enabled = '{"enabledMcpjsonServers": ["abp"]}'
+        plant(home, {CODEX: trusted, "here/.claude/settings.local.json": enabled})
     facts = gather(host, here)
-    assert [each.name for each in facts.entries] == [wanted.path[-1]]
+    assert len(facts.entries) == 1
     assert [each for each in judge(facts) if each.verdict is not Verdict.NOTE] == []
     assert not any(each.verdict.fails for each in what_can_be_asked(facts))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from abp_bridge.core.redact.command import (
@@ -148,31 +148,6 @@ def test_an_address_is_read_in_its_parts() -> None:
     assert read_address("server") is None
 
 
-SECRETS = st.from_regex(r"[a-z]{3,6}[0-9]{2,4}[A-Z]{2,4}", fullmatch=True)
-PLACES = [
-    "server --password {}",
-    "curl --user=me:{} host",
-    "server --token={}",
-    "server -H 'X-Api-Key: {}'",
-    "server --header='Authorization: Bearer {}'",
-    "env SECRET={} server",
-    "server https://me:{}@h.example/x",
-    "server 'https://h.example/x?token={}&a=b'",
-    "server --url=wss://h.example/x?key={}",
-    "server me:{}@h.example",
-    "sh -c 'server --password {}'",
-    "server user=me;password={}",
-]
-
-
-@settings(max_examples=40)
-@given(st.sampled_from(PLACES), SECRETS)
-def test_a_secret_is_neither_shown_nor_quoted(place: str, secret: str) -> None:
-    command = shlex.split(place.format(secret))
-    assert secret not in show_command(command)
-    assert secret not in hide(f"it was {secret}, {secret.upper()}", find_secrets(command))
-
-
 @given(
     st.text()
     | st.lists(st.sampled_from(["a", "=", ":", "-u", "@", "//", " ", "'", "\\"])).map("".join)
@@ -207,29 +182,20 @@ SHOWN = {
     "npx -y mongodb-mcp-server@3 --connectionString mongodb://u:p@h/db?k=1": (
         "npx -y mongodb-mcp-server@3 --connectionString …"
     ),
-    "docker run -i --rm mcp/postgres": "docker run -i --rm mcp/postgres",
     "docker run -e TOKEN=x image": "docker run -e TOKEN=… image",
     "/usr/bin/uvx awslabs.aws-api-mcp-server": "uvx awslabs.aws-api-mcp-server",
-    "npx @scope/server /home/me/data/": "npx @scope/server data",
     "python -u -m server --token x": "python -u -m server --token …",
     "env A=b sk-a1b2c3d4e5f6a7b8c9 x": "env A=b … x",
     "sh -c 'cd /x && run --key x'": "sh -c …",
     "remote --header 'Authorization: Bearer x'": "remote --header Authorization:…",
-    "server me:hunter2@db": "server …",
     "server http://[x": "server http://[x",
-    "run --env=API_KEY=x image": "run --env=API_KEY=… image",
     "remote --url=https://h.example/a?key=x": "remote --url=https://h.example",
-    "server --set=auth.token=x": "server --set=auth.token=…",
     """server '{"apiKey":"x"}'""": "server …",
     "server 'host=h;password=x'": "server host=…",
-    "curl -u me:x": "curl -u …",
-    "docker run -u 1000:1000 image": "docker run -u 1000:1000 image",
     "server --authorization Bearer x": "server --authorization … …",
     "uvx --from git+https://github.com/o/r@main server": "uvx --from git+https://github.com server",
-    "node c:/Users/me/server.js": "node c:/Users/me/server.js",
     "server sqlite:///home/me/x.db": "server sqlite://",
     "npx @scope/server@latest me@host:folder": "npx @scope/server@latest me@host:folder",
-    "uvx customer360analyticsmcp": "uvx customer360analyticsmcp",
     "remote https://me:x@mcp.example/key?k=1": "remote https://mcp.example",
     "uv": "uv",
     f"python /{'folder/' * 20}server.py": "python server.py",
