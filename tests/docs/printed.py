@@ -24,7 +24,7 @@ from abp_bridge.setup.hosts import HOSTS
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # as pytest has it
 
-from real_hosts import page, results  # noqa: E402
+from real_hosts import results  # noqa: E402
 from real_pages import results as peers  # noqa: E402
 from support import capabilities  # noqa: E402
 
@@ -192,10 +192,10 @@ TABLES: dict[tuple[str, str], Callable[[], Iterable[str]]] = {
     ("docs/install.md", "moved"): moved_files_table,
     ("docs/install.md", "traps"): traps_table,
     ("docs/webmcp.md", "peers"): partial(peers.table, peers.read()),
-    ("docs/hosts.md", "outcomes"): page.outcomes_table,
-    ("docs/hosts.md", "hosts"): partial(page.hosts_table, MEASURED),
+    ("docs/hosts.md", "outcomes"): results.outcomes_table,
+    ("docs/hosts.md", "hosts"): partial(results.hosts_table, MEASURED),
     **{
-        ("docs/hosts.md", name): partial(page.section, MEASURED, name)
+        ("docs/hosts.md", name): partial(results.section, MEASURED, name)
         for name in dict.fromkeys(row.section for row in MEASURED.values())
     },
 }

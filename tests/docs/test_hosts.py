@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from real_hosts import page, results
+from real_hosts import results
 from real_hosts.results import BEHAVIOURS, OUTCOMES, Seen
 
 HOSTS = results.read()
@@ -22,7 +22,7 @@ def test_each_host_was_seen_in_each_behaviour(key: str) -> None:
 
 
 def test_every_host_is_a_row_and_every_row_has_its_columns() -> None:
-    head, _, *rows = page.hosts_table(HOSTS)
+    head, _, *rows = results.hosts_table(HOSTS)
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [
         host.name for host in HOSTS.values()
     ]
@@ -38,4 +38,4 @@ def test_a_run_of_one_host_changes_its_row_alone(tmp_path: Path) -> None:
     results.write({key: changed, **dict(others)}, list(HOSTS), file)
     after = results.read(file)
     assert list(after.items()) == [(key, changed), *others]
-    assert "| a long call | cannot | not today |" in page.section(after, row.section)
+    assert "| a long call | cannot | not today |" in results.section(after, row.section)

@@ -71,9 +71,6 @@ def not_here(words: str) -> Seen:
     return Seen(CANNOT, words)
 
 
-# --- hosts that are spoken to as an editor does ---------------------------------------------------
-
-
 def shown_form(question: Question) -> Shown:
     params = question.params
     fields = (params.get("requestedSchema") or {}).get("properties", {})
@@ -97,9 +94,6 @@ def _yes(schema: Json) -> Json:
 
 def talk(host: Host, script: str, person: Person) -> None:
     host.talk(script, lambda question: person(shown_form(question)))
-
-
-# --- hosts ----------------------------------------------------------------------------------------
 
 
 def headless(prompt: Callable[..., None]) -> Play:

@@ -1,4 +1,4 @@
-"""Rows of Gemini, Qwen, Copilot and acpx, and of agents behind `abp-bridge acp`."""
+"""Rows of hosts in a terminal, of Gemini, Qwen, Copilot and acpx, and behind `abp-bridge acp`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,12 +33,9 @@ from .hosts import (
 )
 from .rows import Person, Row, Setting, Shown, headless, not_here, talk
 from .stage import BRIDGE_ENV, Stage
-from .terminals import look, terminal, type_keys
+from .terminals import claude_tui, codex_tui, goose_session, look, terminal, type_keys
 
 Json = Any
-
-
-# --- hosts without questions of their own ---------------------------------------------------------
 
 
 def _with_timeout(entry: Json, setting: Setting) -> Json:
@@ -62,9 +62,6 @@ def gemini_print(stage: Stage, setting: Setting, script: str, person: Person) ->
 def qwen_print(stage: Stage, setting: Setting, script: str, person: Person) -> None:
     _add_server(stage.home / ".qwen" / "settings.json", stage, setting)
     run(stage, [stage.program, "--yolo", "-p", script], qwen_home(stage))
-
-
-# --- Copilot --------------------------------------------------------------------------------------
 
 
 _CARDS = _FORM, _LINK, _DONE = "abp needs information.", "abp wants you to visit", "● DONE"
@@ -110,9 +107,6 @@ def _yes_at(words: str) -> int:
     return 1 if options[0].startswith("No") else 0
 
 
-# --- ACP agents, the bridge before them -----------------------------------------------------------
-
-
 def _play_behind(
     stage: Stage,
     agent: list[str],
@@ -140,9 +134,6 @@ def claude_behind(stage: Stage, setting: Setting, script: str, person: Person) -
 def goose_behind(stage: Stage, setting: Setting, script: str, person: Person) -> None:
     agent, env = before_goose(stage)
     _play_behind(stage, agent, env, setting, script, person)
-
-
-# --- acpx by itself, the bridge its agent ---------------------------------------------------------
 
 
 def typed(script: str) -> str:
@@ -203,7 +194,80 @@ def _say_y_or_n(pane: Pane, word: str) -> None:
 
 _NO_SERVERS = not_here("the bridge is its agent, which has no model to call a server's tools")
 
+Keys = Sequence[tuple[str, Sequence[str]]]  # where such words are drawn, these keys; the first
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A host's terminal: what is drawn while it `asks`, and the `keys` of each answer."""
+
+    opened: Callable[..., AbstractContextManager[Pane]]
+    asks: str
+    keys: Mapping[str, Keys]
+
+    def play(self, stage: Stage, setting: Setting, script: str, person: Person) -> None:
+        timeout = setting.tool_timeout
+        with self.opened(stage, script, tool_timeout=timeout, **setting.env) as pane:
+            while self.asks in (
+                drawn := look(pane, lambda drawn: self.asks in drawn or "DONE" in drawn)
+            ):
+                person(Shown("its terminal", drawn, lambda word: self._press(pane, word)))
+                look(pane, lambda drawn: self.asks not in drawn)
+
+    def _press(self, pane: Pane, word: str) -> None:
+        time.sleep(next(READING))
+        drawn = pane.shown
+        if self.asks in drawn:  # else it has withdrawn the question
+            keys = (keys for words, keys in self.keys[word] if re.search(words, drawn))
+            type_keys(pane, *next(keys))
+
+
+CODEX = Terminal(
+    codex_tui,
+    "enter to submit",
+    {
+        "yes": [("1. True", ["Enter"]), ("", ["Down", "Enter"])],
+        "decline": [("", ["Escape"])],
+        "done": [("", ["Enter"])],
+    },
+)
+GOOSE = Terminal(
+    goose_session,
+    "◆",
+    {
+        "yes": [("○ Yes", ["y"]), ("", ["Down", "Enter"])],
+        # Esc ends the whole turn: its model hears nothing more.
+        "decline": [("○ Yes|● Yes", ["n"]), ("", ["Enter"])],
+        "done": [("", ["Enter"])],
+    },
+)
+CLAUDE = Terminal(
+    claude_tui,
+    "Esc to cancel",
+    {
+        "yes": [("☐", ["Space", "Enter", "Enter"]), ("", ["Right", "Down", "Enter", "Enter"])],
+        "decline": [("", ["Escape"])],
+        "done": [("", ["Right", "Enter"])],
+    },
+)
+
 ROWS: dict[str, Row] = {
+    "codex-tui": Row(
+        "Codex in a terminal (`codex`)", "codex", CODEX.play, clock="`tool_timeout_sec`"
+    ),
+    "goose-session": Row(
+        "Goose in a terminal (`goose session`)",
+        "goose",
+        GOOSE.play,
+        clock="`timeout` of the extension",
+    ),
+    "claude-tui": Row(
+        "Claude Code in a terminal (`claude`)",
+        "claude",
+        CLAUDE.play,
+        unasked="trip.describe",
+        clock="`MCP_TOOL_TIMEOUT`",
+    ),
     "acpx-program": Row(
         "A program on acpx (`acpx/runtime`), the bridge its agent",
         "acpx",

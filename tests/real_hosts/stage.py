@@ -136,8 +136,6 @@ class Stage:
         places = {"HOME": str(self.home), "TMPDIR": str(self.temporary)}
         return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb", **places, **more}
 
-    # --- bridges ---
-
     def script(self, steps: Json) -> None:
         """From now on bridges record, and their app does these steps when it is called."""
         self._scripted = ["--app", trip(self.folder, steps)]
@@ -169,8 +167,6 @@ class Stage:
         trace = ["--record", str(self.folder / "trace")] if self._scripted and records else []
         return [*offered, *trace]
 
-    # --- what they wrote ---
-
     def records(self, kind: str = "mcp") -> list[Record]:
         return [Record(path) for path in sorted(self.folder.glob(f"{kind}-*.jsonl"))]
 
@@ -198,8 +194,6 @@ class Stage:
             lambda: any(each.tools() for each in self.records(kind) if not each.closed),
             "the host listed no tools",
         )
-
-    # --- the referee ---
 
     def referee(self) -> None:
         """Every bridge spoke by the rules, ended quietly with its host, and left nothing behind."""

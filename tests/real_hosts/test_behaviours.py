@@ -27,7 +27,7 @@ from abp_bridge import VERSION
 from abp_bridge.core.surface import WAYS
 from abp_bridge.session.profiles import profile
 
-from . import results, rows, rows_more, rows_terminals
+from . import results, rows, rows_more
 from .hosts import PACKAGES, calling, first_json
 from .results import CANNOT, DOWNGRADED, REFUSED, WORKS, HostResult, Seen
 from .rows import Row, Setting, Shown
@@ -36,7 +36,7 @@ from .stage import Stage
 Json = Any
 
 KEY = "planted-key-91c2"
-_ROWS = {**rows.ROWS, **rows_terminals.ROWS, **rows_more.ROWS}
+_ROWS = {**rows.ROWS, **rows_more.ROWS}
 _HOSTS = list(dict.fromkeys(row.package for row in _ROWS.values()))
 # Those of one host stand together.
 ROWS = dict(sorted(_ROWS.items(), key=lambda item: _HOSTS.index(item[1].package)))

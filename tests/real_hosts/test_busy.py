@@ -53,8 +53,6 @@ KINDS: Mapping[str, Json] = {
 }
 
 
-# --- a machine that is busy, and a bridge that nothing was compiled for ---------------------------
-
 # Ends with who started it, also where that is killed.
 _SPIN = """
 import os, sys
@@ -80,9 +78,6 @@ def busy_machine() -> Iterator[None]:
 def cold_imports(folder: Path) -> Mapping[str, str]:
     """The environment of a bridge that compiles what it imports, as after an update."""
     return {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
-
-
-# --- hosts ----------------------------------------------------------------------------------------
 
 
 def _by_the_model(prompt: Callable[..., None]) -> Callable[..., list[Json]]:
@@ -112,9 +107,6 @@ HEADLESS: Mapping[str, Callable[..., list[Json]]] = {
     "acpx": _by_acpx,
     "fastagent": _by_the_model(hosts.fast_agent_message),
 }
-
-
-# --- runs -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", HEADLESS)

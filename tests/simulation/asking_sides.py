@@ -100,8 +100,6 @@ class Asker:
         self.over.set()
         self._reply(id, self._done())
 
-    # --- what each protocol has its own words for: here ABP's ---
-
     def _results(self, params: Json) -> Json:
         about = {"sessionId": "1", "app": {"id": "sim", "name": "Simulated"}}
         offered = {"initialize": {**about, "capabilities": [WORK]}, "capabilities/list": [WORK]}

@@ -111,8 +111,6 @@ class Server:
         schema = {"type": "object", "properties": said["fields"], "required": list(data)}
         return answers, {"mode": "form", "message": said["message"], "requestedSchema": schema}
 
-    # --- legacy ---
-
     async def _work(self, id: Json, params: Json) -> None:
         for _ in range(self._rng.randint(0, 3)):
             if self._crash():
@@ -133,8 +131,6 @@ class Server:
             await asyncio.wait_for(asking, PATIENCE)
             return
         self.peer.send({"method": "notifications/cancelled", "params": {"requestId": id}})
-
-    # --- modern ---
 
     async def _work_modern(self, id: Json, params: Json) -> None:
         if "requestState" in params:

@@ -172,8 +172,6 @@ class Client:
         self._changed = anyio.Event()
         self._ended: Exception | None = None
 
-    # --- bytes and messages ---
-
     async def write(self, line: bytes) -> None:
         assert self.process.stdin is not None
         with anyio.fail_after(PATIENCE):
@@ -223,8 +221,6 @@ class Client:
         sent = [message for message in self.wire.sent() if message.get("method") == method]
         return sent[count - 1]
 
-    # --- ACP ---
-
     async def initialize(
         self, capabilities: Json = None, name: str = "raw", version: int = 1
     ) -> Json:
@@ -250,8 +246,6 @@ class Client:
         said = Wire(self.wire.lines[before:]).updates("agent_message_chunk", session)
         words = "".join(update["content"]["text"] for update in said)
         return response["result"]["stopReason"], words
-
-    # --- its tasks ---
 
     async def read(self) -> None:
         assert self.process.stdout is not None

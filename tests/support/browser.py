@@ -94,9 +94,6 @@ async def give_password(params: types.ElicitRequestParams) -> types.ElicitResult
     return types.ElicitResult(action="accept")
 
 
-# --- a window ---
-
-
 @contextmanager
 def running_chromium(
     folder: Path, *words: str, env: Mapping[str, str] | None = None

@@ -151,9 +151,6 @@ class Screen(Watched):
         return self.process.returncode
 
 
-# --- tmux ---
-
-
 class Pane:
     """A pane in which `command` runs. Keys are named as tmux names them, or typed as they are."""
 
