@@ -327,6 +327,7 @@ ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
         "accept",
     ),
     "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
+    "5,000 deep": (deep(5_000), "cancel"),
 }
 
 

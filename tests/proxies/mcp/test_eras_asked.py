@@ -206,3 +206,15 @@ def test_one_server_is_named(arguments: tuple[str, ...]) -> None:
     done = run("mcp", *arguments)
     assert done.returncode == 2
     assert "name one server" in done.stderr
+
+
+def test_instant_yes_of_a_modern_host_does_nothing(tmp_path: Path) -> None:
+    """Only the time in which the host has the question counts."""
+    files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
+    yes = {"action": "accept", "content": LEGACY_SERVERS["okta"]}
+    floor = {"ABP_PERSON_FLOOR": "1h"}
+    with proxied("modern", "--page", "off", "--", *SERVER, *files, answer=yes, **floor) as host:
+        host.shake_hands()
+        said = host.call("okta")["result"]["content"][-1]["text"]
+        assert "The host answered by itself" in said
+        assert deeds(tmp_path) == []
