@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shlex
 import sys
@@ -281,13 +280,6 @@ def test_shutdown_ends_a_call_before_it_is_answered(agent: AbpAgent) -> None:
 # --- what an agent must not be, or cannot do ------------------------------------------------------
 
 
-def test_an_agent_that_cannot_ask_is_not_asked() -> None:
-    with json_rpc() as agent:
-        agent.open({"elicitation": False})
-        got = agent.response(agent.ask("elicitation/confirm", message="?"))["result"]["data"]
-        assert got["error"]["code"] == "NOT_SUPPORTED"
-
-
 def test_a_method_that_it_turns_out_not_to_have_is_asked_for_once() -> None:
     with json_rpc() as agent:
         agent.open()
@@ -315,18 +307,6 @@ def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
         assert got["error"]["code"] == "NOT_SUPPORTED"
         assert "person answered" in got["error"]["message"]
         assert got["metadata"]["answeredBy"] == who
-
-
-def test_who_does_not_let_its_model_be_asked_is_no_model() -> None:
-    with json_rpc(env={"ABP_PERSON_FLOOR": "0"}) as agent:
-        agent.open()
-        call = agent.ask("sampling/create", task="Sum it up.")
-        no = {"code": "USER_CANCELLED", "message": "Not now"}
-        agent.answer(agent.question(), success=False, error=no)
-        got = agent.response(call)["result"]["data"]
-        metadata = got["metadata"]
-        assert (metadata["answeredBy"], metadata["evidence"]) == ("person", "not-measured")
-        assert got["error"]["message"] == 'The user declined to answer. The host says: "Not now".'
 
 
 def test_who_does_not_want_to_hear_gets_a_summary() -> None:
@@ -464,46 +444,6 @@ def test_an_agent_that_shows_nobody_the_address_has_not_said_no(response: Json, 
         call = agent.ask("elicitation/input", prompt="Password?", schema={"format": "password"})
         agent.answer(agent.question(), **response)
         assert agent.response(call)["result"]["data"]["error"]["code"] == code
-
-
-def test_an_mcp_server_asks_through_an_agent(tmp_path: Path) -> None:
-    """Its lone yes or no is a confirm, its form a form; a no is a decline."""
-    files = [str(tmp_path / name) for name in ("read", "deeds")]
-    words = [sys.executable, str(APPS / "mcp_server.py"), *files]
-    with AbpAgent("--app", f"mcp:{shlex.join(words)}") as agent:
-        names = [each["name"] for each in agent.open()["capabilities"]]
-        assert "ask" in names
-        form = {
-            "message": "Ship it?",
-            "requestedSchema": {
-                "type": "object",
-                "properties": {"ok": {"type": "boolean"}},
-                "required": ["ok"],
-            },
-        }
-        arguments: Json = {"method": "elicitation/create", "params": form}
-        for confirmed, action in ((True, "accept"), (False, "decline")):
-            call = agent.begin_capability("ask", **arguments)
-            question = agent.question()
-            assert question["method"] == "elicitation/confirm"
-            assert "Ship it?" in question["params"]["message"]
-            agent.answer(question, {"confirmed": confirmed})
-            assert f'"action": "{action}"' in str(agent.response(call)["result"]["data"])
-
-
-def test_an_acp_agents_permission_is_a_choice_of_all_its_options(tmp_path: Path) -> None:
-    words = [sys.executable, str(APPS / "unruly_agent.py"), str(tmp_path / "read")]
-    with AbpAgent("--app", f"acp:{shlex.join(words)}") as agent:
-        assert "agent.prompt" in [each["name"] for each in agent.open()["capabilities"]]
-        agent.begin_capability("agent.prompt", prompt="leave")
-        question = agent.question()
-        assert question["method"] == "elicitation/select"
-        assert [each["label"] for each in question["params"]["options"]] == ["Go", "No"]
-        agent.answer(question, {"selected": "go"})
-        log = tmp_path / "read"
-        while not (heard := [line for line in log.read_text().splitlines() if '"q"' in line]):
-            os.sched_yield()
-        assert '"optionId":"go"' in heard[0].replace(" ", "")
 
 
 def test_more_calls_than_an_agent_can_have_open_are_refused_at_once() -> None:

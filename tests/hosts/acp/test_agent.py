@@ -471,13 +471,6 @@ async def test_questions_at_the_same_time_are_on_cards_of_their_own() -> None:
     assert len({each["toolCall"]["toolCallId"] for each in asked}) == 2
 
 
-async def test_a_form_is_tied_to_the_call_that_asks() -> None:
-    async with session(handler=accepting(value="Ann"), capabilities=FORM) as (person, id):
-        await ask(person, id, NAME)
-        (form,), (call,) = person.wire.sent("elicitation/create"), person.wire.updates("tool_call")
-    assert (form["toolCallId"], form["sessionId"]) == (call["toolCallId"], id)
-
-
 async def test_a_form_that_does_not_fit_is_asked_again_and_says_why() -> None:
     answers = iter([{}, {"confirmed": "maybe"}, {"confirmed": True}])
     async with session(
@@ -512,20 +505,6 @@ async def test_a_client_without_the_form_it_declared_is_asked_by_permission_from
         assert len(person.wire.sent("elicitation/create")) == 1
         refused = await ask(person, id, NAME)
         assert "free text" in refused["error"]["message"]
-
-
-async def test_a_form_that_fails_once_is_tried_again_next_time() -> None:
-    def answer(method: str, params: Json) -> Any:
-        return (
-            Failed(-32603, "oops")
-            if method == "elicitation/create"
-            else selected(params["options"][0]["optionId"])
-        )
-
-    async with session(handler=answer, capabilities=FORM) as (person, id):
-        for _ in range(2):
-            assert (await ask(person, id, CONFIRM))["data"] == {"confirmed": True}
-        assert len(person.wire.sent("elicitation/create")) == 2
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
@@ -716,27 +695,6 @@ async def test_an_answer_in_the_same_breath_as_the_cancel_is_none(tmp_path: Path
         assert (message["result"]["success"], message["result"].get("data")) == (False, None)
 
 
-async def test_what_an_app_reports_after_a_cancel_does_not_set_its_card_going_again(
-    tmp_path: Path,
-) -> None:
-    async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
-        turn = await person.start(id, "/work")
-        app = await made.app()
-        await app.open("work")
-        call = (await app.next("capabilities/call"))["params"]["options"]["callId"]
-        await person.notify("session/cancel", {"sessionId": id})
-        assert (await person.response(turn))["result"] == {"stopReason": "cancelled"}
-        progress = {"progressToken": call, "progress": 1, "total": 2}
-        await app.send(method="notifications/progress", params=progress)
-        await app.send(id="over", method="nothing")  # what answers this has read the report
-        while (await app.next()).get("id") != "over":
-            pass
-        await person.request("session/list", {})
-        (ended,) = person.wire.updates("tool_call_update")
-    assert ended["status"] == "failed"
-    assert ended["content"][0]["content"]["text"] == "Cancelled."
-
-
 async def test_a_client_that_goes_ends_its_question_and_the_app_is_told(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, _, _ = await open_question(person, id, made)
@@ -848,29 +806,6 @@ async def test_a_question_of_no_call_has_a_card_of_its_own(
         assert (
             "Connected puppet-2" in person.wire.updates("agent_message_chunk")[0]["content"]["text"]
         )
-
-
-async def test_a_cancel_of_nothing_is_nothing() -> None:
-    async with session() as (person, id):
-        turn = await person.start(id, asking(CONFIRM))
-        asked = await person.asked("session/request_permission")
-        for method, params in (
-            ("session/cancel", {"sessionId": "another"}),
-            ("session/cancel", {"sessionId": 7}),
-            ("session/cancel", []),
-            ("$/cancel_request", {"requestId": True}),
-            ("$/cancel_request", {"requestId": [1]}),
-            ("$/cancel_request", {"requestId": 99}),
-            ("$/cancel_request", {}),
-            ("session/unheard_of", {}),
-        ):
-            await person.notify(method, params)
-        await person.send(
-            {"id": asked["id"], "result": selected(asked["params"]["options"][0]["optionId"])}
-        )
-        assert (await person.response(turn))["result"] == {"stopReason": "end_turn"}
-        await person.notify("session/cancel", {"sessionId": id})
-        assert (await person.prompt(id, "/demo_echo {}"))[0] == "end_turn"
 
 
 # --- calls, commands, and what an app tells -------------------------------------------------------

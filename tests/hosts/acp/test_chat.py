@@ -312,18 +312,6 @@ async def test_what_is_said_to_a_question_that_has_ended_is_no_answer(tmp_path: 
     assert "*This question is no longer open.*\n\n" in [each["content"]["text"] for each in told]
 
 
-async def test_a_cancel_between_two_prompts_ends_the_call() -> None:
-    async with chatting() as chat:
-        await chat.asay(TEXT)
-        await chat.client.notify("session/cancel", {"sessionId": chat.session})
-        said = await chat.asay("Ann")
-        assert "not taken as an answer" in said
-        assert "This question is no longer open" in "".join(
-            each["content"]["text"] for each in chat.client.wire.updates("agent_message_chunk")
-        )
-        assert (await chat.asay('/demo_echo {"value": 1}')) == "1"
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["it ends", "cancelled again"])
 async def test_a_call_cancelled_between_two_prompts_has_its_card_ended_in_the_next(
     tmp_path: Path, again: bool
@@ -351,11 +339,6 @@ async def test_a_call_cancelled_between_two_prompts_has_its_card_ended_in_the_ne
         assert (ended["toolCallId"], ended["status"]) == (card["toolCallId"], "failed")
         assert (await chat.asay("/status")).startswith("```json"), "of that call nothing is said"
         assert person.wire.updates("tool_call_update") == [ended]
-
-
-async def test_a_client_that_leaves_ends_the_question() -> None:
-    async with chatting() as chat:
-        await chat.asay(TEXT)  # the bridge ends by itself, with 0
 
 
 async def test_what_no_call_waits_for_is_not_asked_in_the_chat(tmp_path: Path) -> None:

@@ -202,14 +202,3 @@ async def test_a_result_that_breaks_the_apps_own_promise_is_an_error_that_says_s
     assert broken.is_error
     assert "does not fit the outputSchema" in text(broken)
     assert '"three"' in text(broken)
-
-
-async def test_a_call_that_goes_on_keeps_the_promise_too(sheet: Sheet) -> None:
-    sheet.offer({**ADD, "steps": [{"tell": "notifications/x"}, {"wait": True}]})
-    async with hosted(*sheet.arguments, env={"ABP_HOST_PATIENCE": "1"}) as host:
-        await host.client.call_tool("abp_connect", {})
-        await tools(host)
-        parked = await host.client.call_tool("abp_add", {"a": 1})
-    assert not parked.is_error
-    assert parked.structured_content is not None
-    assert parked.structured_content["abpBridge"]["message"] == text(parked)

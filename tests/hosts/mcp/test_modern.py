@@ -121,29 +121,6 @@ def test_every_address_has_an_id_that_no_app_can_guess_whatever_the_host_calls_i
     assert len(ids) == 4
 
 
-def test_looking_twice_starts_nothing() -> None:
-    with RawHost("--app", "stdio:false") as host:
-        for _ in range(2):
-            found = host.request("server/discover", envelope())["result"]
-            assert found["supportedVersions"] == [MODERN]
-            assert found["_meta"][f"{META}serverInfo"]["name"] == "abp-bridge"
-        listed = host.request("tools/list", envelope())["result"]
-        assert (listed["resultType"], listed["cacheScope"], listed["ttlMs"]) == (
-            "complete",
-            "private",
-            0,
-        )
-        assert [tool["name"] for tool in listed["tools"]] == [
-            "abp_connect",
-            "abp_disconnect",
-            "abp_status",
-            "abp_call",
-            "abp_wait",
-            "abp_ask",
-        ]
-        assert host.end() == 0
-
-
 def test_both_eras_are_spoken_on_one_pipe() -> None:
     with RawHost("--app", "demo") as host:
         host.request("server/discover", envelope())
@@ -419,46 +396,6 @@ async def test_only_what_was_shown_can_be_answered() -> None:
         assert outcomes(asked) == ["accepted"] * 22
 
 
-async def test_a_legacy_request_that_comes_for_a_call_is_asked_in_its_own_way() -> None:
-    with RawHost("--app", "demo") as host:
-        arguments = {"capability": "demo.ask", "params": {"request": CONFIRM}}
-        host.request("tools/call", envelope(FORM, name="abp_call", arguments=arguments))
-        host.initialize(elicitation={})
-        host.send("tools/call", {"name": "abp_wait", "arguments": {"call": "call-1"}}, id="wait")
-        while (question := host.read()).get("method") != "elicitation/create":
-            pass
-        reply = {"action": "accept", "content": {"confirmed": True}}
-        host.write(
-            json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": reply}).encode() + b"\n"
-        )
-        while (result := host.read()).get("id") != "wait":
-            pass
-        assert json.loads(result["result"]["content"][0]["text"])["data"] == {"confirmed": True}
-
-
-async def test_a_running_call_can_be_waited_for_twice(tmp_path: Path) -> None:
-    results: list[str] = []
-    async with (
-        puppets(tmp_path) as made,
-        modern("--app", made.target) as host,
-        anyio.create_task_group() as tasks,
-    ):
-
-        async def wait(tool: str, arguments: Json) -> None:
-            results.append(text(await call(host, arguments, tool)))
-
-        tasks.start_soon(wait, "abp_call", {"capability": "work"})
-        app = await made.app()
-        await app.open("work")
-        work = await app.next("capabilities/call")
-        tasks.start_soon(wait, "abp_wait", {"call": "call-1"})
-        while len(host.wire.received("tools/call")) < 2:
-            await anyio.lowlevel.checkpoint()
-        await host.status()
-        await app.send(id=work["id"], result={"success": True, "data": "precious"})
-    assert results == ["precious", "precious"]
-
-
 def test_a_wait_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
     """Whoever waits no more for a call that was parked wants it no more."""
     ask = {"capability": "demo.ask", "params": {"request": CONFIRM}}
@@ -478,55 +415,6 @@ def test_a_wait_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
         host.write(b"".join(json.dumps(message).encode() + b"\n" for message in both))
         again = host.request("tools/call", wait)
         assert again["result"]["content"][0]["text"].startswith("CANCELLED")
-
-
-def test_a_retry_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
-    arguments = {
-        "name": "abp_call",
-        "arguments": {"capability": "demo.ask", "params": {"request": CONFIRM}},
-    }
-    with RawHost("--app", "demo") as host:
-        state = host.request("tools/call", envelope(FORM, **arguments))["result"]["requestState"]
-        retry = {
-            "jsonrpc": "2.0",
-            "id": "retry",
-            "method": "tools/call",
-            "params": envelope(FORM, **arguments, requestState=state),
-        }
-        cancel = {
-            "jsonrpc": "2.0",
-            "method": "notifications/cancelled",
-            "params": {"requestId": "retry"},
-        }
-        host.write(b"".join(json.dumps(message).encode() + b"\n" for message in (retry, cancel)))
-        while json.loads(
-            (status := host.request("tools/call", envelope(name="abp_status")))["result"][
-                "content"
-            ][0]["text"]
-        )["questions"]["open"]:
-            assert "result" in status
-        again = host.request("tools/call", envelope(FORM, **arguments, requestState=state))
-        assert "CANCELLED" in again["result"]["content"][0]["text"]
-
-
-def test_cancelled_calls_make_room_for_others() -> None:
-    with RawHost("--app", "demo") as host:
-        host.initialize()
-        for number in range(2_001):
-            host.send(
-                "tools/call",
-                {"name": "abp_call", "arguments": {"capability": "demo.hold"}},
-                id=f"call {number}",
-            )
-            host.send("notifications/cancelled", {"requestId": f"call {number}"})
-        result = host.request(
-            "tools/call",
-            {
-                "name": "abp_call",
-                "arguments": {"capability": "demo.echo", "params": {"value": "room"}},
-            },
-        )["result"]
-        assert result["content"][0]["text"] == "room"
 
 
 # --- hosts that do not come back ------------------------------------------------------------------
@@ -611,51 +499,6 @@ async def test_a_cancelled_request_is_the_end_of_the_call_and_is_not_answered(
         (request,) = host.wire.received("tools/call")
         await host.status()
         assert [message for message in host.wire.sent() if message.get("id") == request["id"]] == []
-
-
-async def test_a_question_that_names_its_call_is_that_calls_though_others_are_parked(
-    tmp_path: Path,
-) -> None:
-    async with (
-        puppets(tmp_path) as made,
-        modern("--app", made.target) as host,
-        anyio.create_task_group() as tasks,
-    ):
-        asked: dict[int, Any] = {}
-
-        async def run(number: int) -> None:
-            asked[number] = await call(host, {"capability": "work", "params": {"number": number}})
-
-        tasks.start_soon(run, 1)
-        app, first = await asking(made)
-        while 1 not in asked:
-            await anyio.lowlevel.checkpoint()
-        tasks.start_soon(run, 2)
-        second = await app.next("capabilities/call")
-        await app.send(
-            id="r",
-            method="elicitation/confirm",
-            params={"message": "Again?", "operationId": first["params"]["options"]["callId"]},
-        )
-        await app.send(
-            id="s",
-            method="elicitation/confirm",
-            params={"message": "Whose?", "operationId": second["params"]["options"]["callId"]},
-        )
-        while 2 not in asked:
-            await anyio.lowlevel.checkpoint()
-        assert [words.rpartition(" asks: ")[2] for words in messages(asked[2]).values()] == [
-            "Whose?"
-        ]
-        back = await call(
-            host,
-            {"capability": "work", "params": {"number": 1}},
-            request_state=asked[1].request_state,
-        )
-        assert [words.rpartition(" asks: ")[2] for words in messages(back).values()] == [
-            "Go?",
-            "Again?",
-        ]
 
 
 @pytest.mark.network

@@ -211,37 +211,6 @@ async def test_of_a_burst_a_slow_host_hears_the_newest_and_how_much_is_missing(
     assert f"({missing + RUN - 1} notifications did not reach this host" in words[-1]
 
 
-@pytest.mark.anyio
-async def test_a_slow_host_without_words_in_its_progress_hears_the_last_number_and_words(
-    tmp_path: Path,
-) -> None:
-    async with puppets(tmp_path) as made:
-        with RawHost("--app", made.target) as host:
-            host.initialize("2024-11-05")
-            opening = host.begin("tools/call", {"name": "abp_connect", "arguments": {}})
-            app = await made.app()
-            await app.open("work")
-            host.response(opening)
-            arguments = {"capability": "work"}
-            meta = {"progressToken": "p"}
-            call = host.begin(
-                "tools/call", {"name": "abp_call", "arguments": arguments, "_meta": meta}
-            )
-            asked = await app.next("capabilities/call")
-            for n in range(BURST):
-                status = f"Step {n} {'x' * 200}"
-                await app.send(method=PROGRESS, params={"progress": n, "status": status})
-            await app.send(id="over", method="nothing")  # what answers this has read the others
-            await app.next()
-            await app.send(id=asked["id"], result={"success": True, "data": "done"})
-            heard: list[Json] = []
-            while (message := host.read()).get("id") != call:
-                heard.append(message)
-    last = {each["method"]: each["params"] for each in heard}
-    assert last[PROGRESS]["progress"] == BURST - 1
-    assert last["notifications/message"]["data"].startswith(f"Step {BURST - 1} ")
-
-
 # --- what an app can do ---------------------------------------------------------------------------
 
 

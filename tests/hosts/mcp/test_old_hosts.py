@@ -229,24 +229,11 @@ def test_who_names_its_modes_has_only_those(declared: Json, form: bool) -> None:
     assert ("mcp-form" in [each["surface"] for each in surfaces]) is form
 
 
-@pytest.mark.parametrize("version", [*VERSIONS, "2025-11-25"])
 @pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
-def test_a_cursor_that_was_never_given_is_refused(version: str, method: str) -> None:
+def test_a_cursor_that_was_never_given_is_refused(method: str) -> None:
     with RawHost() as host:
-        host.initialize(version)
+        host.initialize()
         for cursor in ("page-2", "", 7):
             refused = host.request(method, {"cursor": cursor})["error"]
             assert (refused["code"], "no such cursor" in refused["message"]) == (-32602, True)
         assert "result" in host.request(method, {"cursor": None})
-
-
-@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
-def test_a_modern_host_is_refused_one_too(method: str) -> None:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    with RawHost() as host:
-        assert host.request(method, {"cursor": "2", "_meta": meta})["error"]["code"] == -32602
-        assert "result" in host.request(method, {"_meta": meta})

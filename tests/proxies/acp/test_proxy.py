@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.acp_harness import FORM
-from support.acp_proxy import ACP, AGENT, CONFIRM, begin, initialize, spawned, write
+from support.acp_proxy import ACP, AGENT, CONFIRM, begin, spawned, write
 from support.harness import PATIENCE, RawHost
 
 from abp_bridge.jsonrpc.carrier import DRAIN
@@ -88,21 +87,6 @@ def test_a_client_that_no_longer_reads_ends_it() -> None:
         assert proxy.stderr.read() == b""
 
 
-def test_a_client_that_goes_while_its_agent_reads_nothing_ends_it() -> None:
-    with spawned(
-        sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(600)"
-    ) as proxy:
-        assert proxy.stdin is not None
-        assert proxy.stdout is not None
-        proxy.stdout.readline()
-        os.set_blocking(proxy.stdin.fileno(), False)
-        while select.select([], [proxy.stdin], [], 1)[1]:
-            os.write(proxy.stdin.fileno(), initialize(FORM) * 20)
-        proxy.stdin.close()
-        proxy.stdout.close()
-        assert proxy.wait(PATIENCE) == 0
-
-
 # An agent that will not end by itself, and neither will its child: a file has their ids.
 STUBBORN = """
 import os
@@ -123,7 +107,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT SIGINT SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("how", ["stdin", "SIGINT SIGINT SIGTERM"])
 def test_the_end_is_quiet_and_leaves_nobody_behind(how: str, tmp_path: Path) -> None:
     with spawned(sys.executable, "-c", STUBBORN, str(tmp_path / "pids")) as proxy:
         assert proxy.stdout is not None
@@ -192,7 +176,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("how", ["stdin", "SIGTERM"])
 def test_a_client_that_leaves_cancels_what_its_agent_asks(how: str, tmp_path: Path) -> None:
     params = json.dumps({"sessionId": "s1", **CONFIRM["elicit"]})
     answers = tmp_path / "answers"
@@ -229,19 +213,6 @@ def test_the_agents_stderr_is_ours_and_never_holds_it_up() -> None:
             assert line, "its last words were others"
             stderr += line
         assert stderr.startswith(b"m" * 10 + b"\n" + b"m" * 50_000)
-
-
-def test_what_is_lost_of_an_agents_stderr_at_its_end_is_in_the_log(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with spawned("--log-file", str(log), "--", *AGENT, separated=False) as proxy:
-        begin(proxy)
-        prompt(proxy, [{"murmur": 900_000}, {"die": 7}])
-        assert proxy.wait(PATIENCE) == 7
-        assert proxy.stderr is not None
-        heard = proxy.stderr.read()
-    lost = re.search(r"(\d+) bytes of the agent's stderr were not read in time", log.read_text())
-    assert lost is not None
-    assert len(heard) + int(lost[1]) == 900_001
 
 
 def ends(pid: int) -> bool:

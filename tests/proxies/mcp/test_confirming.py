@@ -186,17 +186,6 @@ def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:
         assert not called(host)
 
 
-def test_a_call_that_is_taken_back_in_a_batch_is_not_made(tmp_path: Path) -> None:
-    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
-        host.initialize("2025-11-25", elicitation=FORM)
-        call = host.begin_call("say", lines=[])
-        question = host.asked()
-        taken_back = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-        host.write(json.dumps([{**taken_back, "params": {"requestId": call}}]).encode() + b"\n")
-        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        assert not called(host)
-
-
 NESTED = '{"a":' * 490 + "1" + "}" * 490
 # what a model writes as arguments, or a host around them, so that nobody could be shown it
 UNSHOWN: dict[str, bytes] = {
@@ -251,18 +240,4 @@ def test_a_call_with_the_id_of_one_that_waits_is_not_made(tmp_path: Path) -> Non
         assert host.response(5)["result"]["isError"]
         host.request("ping")
         assert not called(host)
-        assert host.end() == 0
-
-
-def test_leave_and_the_calls_end_in_one_breath_are_one_of_the_two(tmp_path: Path) -> None:
-    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
-        host.initialize("2025-11-25", elicitation=FORM)
-        for _ in range(20):
-            call = host.begin_call("say", lines=[])
-            allowed = {"action": "accept", "content": {"confirmed": "Allow"}}
-            taken_back = {"method": "notifications/cancelled", "params": {"requestId": call}}
-            said = ({"id": host.asked()["id"], "result": allowed}, taken_back)
-            lines = [json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in said]
-            host.write(b"".join(lines))
-        host.request("ping")
         assert host.end() == 0

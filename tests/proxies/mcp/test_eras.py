@@ -469,18 +469,6 @@ def test_a_stream_that_stays_closed_is_said_to_be(
     assert "tells of no changes" in capfd.readouterr().err
 
 
-def test_a_subscription_that_is_taken_back_changes_nothing(tmp_path: Path) -> None:
-    with started(tmp_path, "legacy", "modern", "mutes:1") as host:
-        host.shake_hands()
-        host.heard_of(lambda _: len(listened(host)) == 1)
-        id = host.begin("resources/subscribe", {"uri": "stub://a"})
-        host.heard_of(lambda _: len(listened(host)) == 2)
-        host.send("notifications/cancelled", {"requestId": id})
-        host.heard_of(lambda each: each.get("method") == "notifications/cancelled")
-        host.call("notes")  # after the second was acknowledged, too late
-        until_told(host, "tools")
-
-
 @both
 def test_between_legacy_sides_bytes_stay_what_they_are(
     tmp_path: Path, between: tuple[str, ...]
@@ -564,43 +552,3 @@ def test_a_server_may_ask_before_it_answers(tmp_path: Path) -> None:
         host.until(lambda message: message.get("method") == "ping")
         host.reply("first", {})
         assert host.response("hello")["result"]["protocolVersion"] == "2025-11-25"
-
-
-ANSWERS_IN_BATCHES = """
-import json, sys
-def say(*messages):
-    print(json.dumps([{"jsonrpc": "2.0", **each} for each in messages]), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    method, id = message.get("method"), message.get("id")
-    if method == "initialize":
-        info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {}}
-        say({"id": id, "result": info})
-    elif method == "tools/list":
-        hints = {"readOnlyHint": True}
-        say({"id": id, "result": {"tools": [{"name": "look", "annotations": hints}]}})
-    elif method == "tools/call":
-        form = {"message": "Q", "requestedSchema": {"type": "object", "properties": {}}}
-        say({"id": 1, "method": "elicitation/create", "params": form})
-    elif "result" in message:
-        say({"id": 3, "result": {"content": []}})
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("listed", [True, False])
-def test_what_a_server_answers_in_a_batch_is_learned_from(listed: bool) -> None:
-    command = [*MCP, "--page", "off", "--", sys.executable, "-c", ANSWERS_IN_BATCHES]
-    with Host(command, env={}) as host:
-        params = {**HELLO["legacy"][1], "capabilities": {"elicitation": {}}}
-        host.send("initialize", params, id=1)
-        [hello] = host.read()
-        assert hello["result"]["protocolVersion"] == "2025-06-18"
-        if listed:
-            host.send("tools/list", {}, id=2)
-            assert host.read()[0]["result"]["tools"][0]["name"] == "look"
-        host.send("tools/call", {"name": "look"}, id=3)
-        asked = host.read()
-        assert ("can be undone" in asked["params"]["message"]) is not listed
-        host.reply(asked["id"], {"action": "decline"})
-        assert host.read() == [{"jsonrpc": "2.0", "id": 3, "result": {"content": []}}]

@@ -79,17 +79,6 @@ def test_each_line_of_the_server_passes_byte_for_byte(tmp_path: Path) -> None:
         assert said[1:-1] == SAID
 
 
-def test_a_line_of_20_million_bytes_passes(tmp_path: Path) -> None:
-    long = json.dumps(
-        {"jsonrpc": "2.0", "id": 5, "method": "long", "params": {"x": "y" * 20_000_000}}
-    )
-    with Proxied(tmp_path) as host:
-        host.initialize(elicitation=FORM)
-        host.write(long.encode() + b"\n")
-        assert host.response(5)["error"]["data"] == {"keep": 1}
-        assert host.lines_to_server()[-1] == long.encode() + b"\n"
-
-
 def test_the_server_is_told_what_can_be_asked_here(tmp_path: Path) -> None:
     given: Json = {
         "sampling": {"tools": {}},

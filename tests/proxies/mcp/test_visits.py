@@ -200,30 +200,3 @@ def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> 
         host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
         assert "were sent there" in host.text(late)
         assert said_to(host).count("were sent there") == 1
-
-
-@pytest.mark.network
-def test_what_is_done_takes_down_each_visit_of_its_name(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    with proxied(tmp_path, env=desktop.env) as host:
-        calls = [begin_open_call(host), begin_open_call(host)]
-        said = host.begin_call("say", lines=[LINES[0] % (call, AT) + "\n" for call in calls])
-        assert host.text(said) == "said"
-        desktop.visit()
-        host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
-        assert all("were sent there" in host.text(call) for call in calls)
-
-
-@pytest.mark.network
-def test_a_notice_without_a_name_ends_no_visit(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    nameless = {"code": -32042, "message": "m", "data": {"elicitations": [{**URL, "mode": "url"}]}}
-    with proxied(tmp_path, env=desktop.env) as host:
-        call = begin_open_call(host)
-        line = LINES[0] % (call, f'"error":{json.dumps(nameless)}') + "\n"
-        host.begin_call("say", lines=[line])
-        person = desktop.visit()
-        assert host.text(host.begin_call("say", lines=[DONE % ""])) == "said"
-        person.send(action="decline")
-        assert "did not go there" in host.text(call)
-        host.log_file.write_bytes(b"")  # that notice is nothing for the referee
