@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -20,6 +21,7 @@ from support.harness import PATIENCE
 
 from abp_bridge.acp.proxy import mcp_endpoint
 from abp_bridge.acp.proxy.mcp_endpoint import MAX_TOKEN, MAX_UNAUTHENTICATED
+from abp_bridge.jsonrpc.streams import accept
 
 if TYPE_CHECKING:
     pass
@@ -108,6 +110,23 @@ async def test_stranger_is_disconnected(
             stranger.sendall(says)
             await anyio.wait_readable(stranger)
             assert stranger.recv(1) == b""
+
+
+@pytest.mark.anyio
+async def test_accept_without_a_free_descriptor_leaks_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(fd: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as stranger:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        stranger.connect(str(tmp_path / "s"))
+        monkeypatch.setattr(os, "dup", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            await accept(listening)
+        assert stranger.recv(1) == b"", "the connection was closed"
 
 
 @pytest.mark.anyio

@@ -17,8 +17,7 @@ from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
-from abp_bridge.jsonrpc.byte_edit import MAX_LINE
-from abp_bridge.mcp.proxy import modern_server
+from abp_bridge.mcp.proxy import eras, modern_server
 
 Json = Any
 
@@ -528,26 +527,29 @@ sys.stdin.read()
 
 
 @contextmanager
-def in_front_of(program: str) -> Iterator[Host]:
-    command = [*WHOLE, sys.executable, "-c", program]
-    with Host(command, env={"PYTHONPATH": str(TESTS), "BROWSER": "true"}) as host:
+def in_front_of(program: str, folder: Path) -> Iterator[Host]:
+    script = folder / "server.py"
+    script.write_text(program)
+    with Host([*WHOLE, sys.executable, str(script)], env={"BROWSER": "true"}) as host:
         yield host
 
 
-@pytest.mark.process
-def test_lines_for_a_silent_server_are_bounded(capfd: pytest.CaptureFixture[str]) -> None:
-    with in_front_of(SILENT) as host:
+def test_lines_for_a_silent_server_are_bounded(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "MAX_LINE", limit := 100_000)
+    half = {"x": "x" * (limit // 2)}
+    with in_front_of(SILENT, tmp_path) as host:
         host.send(*HELLO["legacy"], id="hello")
-        host.send("vendor/thing", {"x": "x" * (MAX_LINE // 2)}, id="fits")
-        host.send("notifications/vendor/lost", {"x": "x" * (MAX_LINE // 2)})
-        host.send("vendor/thing", {"x": "x" * (MAX_LINE // 2)}, id="too much")
+        host.send("vendor/thing", half, id="fits")
+        host.send("notifications/vendor/lost", half)
+        host.send("vendor/thing", half, id="too much")
         assert "has not answered initialize" in host.response("too much")["error"]["message"]
     assert "a message of the host's is dropped" in capfd.readouterr().err
 
 
-@pytest.mark.process
 def test_a_server_may_ask_before_it_answers(tmp_path: Path) -> None:
-    with in_front_of(ASKS_FIRST) as host:
+    with in_front_of(ASKS_FIRST, tmp_path) as host:
         host.send(*HELLO["legacy"], id="hello")
         host.until(lambda message: message.get("method") == "ping")
         host.reply("first", {})

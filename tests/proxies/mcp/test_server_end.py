@@ -41,12 +41,15 @@ def test_the_first_request_says_that_the_server_cannot_be_started(first: str) ->
     assert code == 127
 
 
-def test_a_server_that_dies_at_initialize_is_named_with_its_exit_code() -> None:
-    answer, code = ending(sys.executable, "-c", "input(); raise SystemExit(3)")
-    ended(answer, f"{PYTHON} -c", "exit code 3", "its stderr")
+def test_a_server_that_dies_at_initialize_is_named_with_its_exit_code(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text("input(); raise SystemExit(3)")
+    answer, code = ending(sys.executable, str(program))
+    ended(answer, f"{PYTHON} server.py", "exit code 3", "its stderr")
     assert code == 3
 
 
+@pytest.mark.process
 def test_a_server_that_dies_before_it_is_spoken_to_is_named_too(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gone")
     command = f"import os; open({str(tmp_path / 'gone')!r}, 'w'); os._exit(4)"
@@ -94,13 +97,15 @@ def test_a_call_that_waits_for_approval_is_answered(tmp_path: Path) -> None:
         ended(host.response(call), "exit code 7")
 
 
-def test_a_modern_host_gets_the_error_too() -> None:
+def test_a_modern_host_gets_the_error_too(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text("input()")
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": RawHost.client,
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    with RawHost("--", sys.executable, "-c", "input()", command=MCP, env=DESKTOP) as host:
+    with RawHost("--", sys.executable, str(program), command=MCP, env=DESKTOP) as host:
         ended(host.request("server/discover", {"_meta": meta}), "exit code 0")
 
 
