@@ -487,22 +487,6 @@ def test_a_keyring_that_was_locked_for_a_moment_brings_no_old_token_back(
     assert not [each for each in folder.iterdir() if "secret" in each.read_text()]
 
 
-def test_a_keyring_that_is_locked_is_done_without(
-    server: SignInServer, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: str) -> str:
-        raise RuntimeError("locked")
-
-    keyring: Any = types.ModuleType("keyring")
-    keyring.get_keyring = lambda: types.SimpleNamespace(priority=5)
-    keyring.get_password = keyring.set_password = refuse
-    monkeypatch.setitem(sys.modules, "keyring", keyring)
-    asked(server)
-    _, shown = asked(server)
-    assert shown == []
-    assert [each for each in folder.iterdir() if server.token in each.read_text()]
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"tokens": 7, "client": {"redirect_uris": [1]}}'])
 def test_a_file_that_cannot_be_read_is_as_none(
     server: SignInServer, folder: Path, text: str

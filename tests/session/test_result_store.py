@@ -124,22 +124,6 @@ async def test_a_result_of_very_many_files_goes_whole_to_one(store: ResultStore)
     assert len(kept.files) == MAX_TAKEN
 
 
-async def test_many_files_of_one_name_are_not_looked_through_for_each(
-    store: ResultStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[str] = []
-    really = os.open
-
-    def count(path: str, *given: Json) -> int:
-        opened.append(path)
-        return really(path, *given)
-
-    monkeypatch.setattr(os, "open", count)
-    saved = [await store.save("a", b"x", "text/plain") for _ in range(20)]
-    assert len({file.path for file in saved}) == 20
-    assert len(opened) == 20
-
-
 BASE64 = base64.b64encode(bytes(range(256)) * 15).decode()
 
 

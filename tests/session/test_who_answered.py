@@ -5,7 +5,6 @@ by the next surface where a policy answered.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
-from support.harness import MODERN, SERVE, Hosted, accept, hosted, refuse, run, text
+from support.harness import MODERN, Hosted, accept, hosted, refuse, run, text
 
 Json = Any
 pytestmark = pytest.mark.anyio
@@ -134,26 +133,6 @@ async def test_a_yes_of_a_hosts_script_deletes_nothing() -> None:
     assert response["error"]["code"] == "NOT_SUPPORTED"
     metadata = response["metadata"]
     assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
-
-
-@pytest.mark.process
-async def test_a_yes_that_does_not_count_is_no_bridges_no_behind_it() -> None:
-    """The outer bridge does not take it, and tells the inner one's question as nobody's."""
-    inner = f"mcp:{shlex.join([*SERVE, '--app', 'demo'])}"
-    asked = {"method": "elicitation/confirm", "params": {"message": "Delete it?"}}
-    called = {"capability": "demo.ask", "params": {"request": asked}}
-
-    def answer(params: Json) -> Json:
-        return said_by("nobody" if params.mode == "url" else "a ghost", confirmed=True)(params)
-
-    async with hosted("--app", inner, answer=answer) as host:
-        result = await host.client.call_tool(
-            "abp_call", {"capability": "abp_call", "params": called}
-        )
-    blocks = json.loads(text(result))  # what the inner one says of it follows
-    response = json.loads(blocks[0]["text"])
-    assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert response["metadata"]["answeredBy"] == "nobody"
 
 
 async def test_a_host_that_says_that_nobody_answered_has_not_been_dismissed_by_a_person() -> None:

@@ -282,37 +282,12 @@ async def test_written_answers_come_before_the_host(tmp_path: Path, version: str
         assert KEY not in json.dumps(await host.status())
 
 
-async def test_without_any_other_surface_the_app_is_told_what_was_not_written(
-    tmp_path: Path,
-) -> None:
-    async with hosted(
-        "--app", "demo", "--answers", written(tmp_path, {"match": "name", "value": 1})
-    ) as host:
-        response = await host.ask("elicitation/confirm", message="Go on?")
-    assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert (
-        "none of the 1 entries of the answers file matches 'Go on?' (elicitation/confirm)"
-        in response["error"]["message"]
-    )
-
-
 async def test_silence_lasts_as_long_as_the_question_does(tmp_path: Path) -> None:
     async with hosted(
         "--app", "demo", "--answers", written(tmp_path, {"action": "silence"})
     ) as host:
         response = await host.ask("elicitation/confirm", message="Go on?", timeout=200)
     assert response["error"]["code"] == "TIMEOUT"
-
-
-async def test_a_delay_that_is_longer_than_the_question_is_too_late(tmp_path: Path) -> None:
-    answers = written(tmp_path, {"value": True, "delay": 60_000}, {"value": False, "delay": 1})
-    async with hosted("--app", "demo", "--answers", answers) as host:
-        assert (await host.ask("elicitation/confirm", message="Go on?", timeout=200))["error"][
-            "code"
-        ] == "TIMEOUT"
-        assert (await host.ask("elicitation/confirm", message="Go on?", timeout=20_000))[
-            "data"
-        ] == {"confirmed": False}
 
 
 async def test_an_acp_client_is_not_asked_what_is_written_down(tmp_path: Path) -> None:

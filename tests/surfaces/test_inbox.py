@@ -5,7 +5,6 @@ and nobody else sees or answers anything there.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import fcntl
 import json
 import os
@@ -48,7 +47,7 @@ from abp_bridge.session.context import (
     InputRequestEvent,
     InputResolvedEvent,
 )
-from abp_bridge.surfaces.inbox import bridges, endpoint, history, html, pairing, places, unix_peer
+from abp_bridge.surfaces.inbox import bridges, endpoint, history, html, pairing, places
 from abp_bridge.surfaces.inbox import site as inbox_site
 from abp_bridge.surfaces.inbox.link_request import is_signed, make_request
 from abp_bridge.surfaces.inbox.pairing import Pairing
@@ -730,35 +729,3 @@ async def test_a_bridge_that_asks_nothing_is_not_there(machine: Machine) -> None
         await until_open({})
         tasks.cancel_scope.cancel()
     assert not list(machine.runtime.iterdir())
-
-
-async def test_a_bridge_that_ends_as_it_begins_to_be_found_leaves_nothing_behind(
-    machine: Machine,
-) -> None:
-    for turns in range(1, 150):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(endpoint.serve, lambda request, name: {}, print)
-            for _ in range(turns):
-                await anyio.lowlevel.checkpoint()
-            tasks.cancel_scope.cancel()
-        assert not list(machine.runtime.iterdir()), turns
-
-
-async def test_a_wait_that_is_cancelled_as_something_comes_leaves_no_error(tmp_path: Path) -> None:
-    """What is left in the event loop fails this test by its runner."""
-    loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / "s"))
-        listening.listen()
-        async with await anyio.connect_unix(tmp_path / "s") as stream:
-            peer, _ = listening.accept()
-
-            def say() -> None:
-                peer.send(b"x")
-                loop.call_soon(scope.cancel)  # in the turn in which that comes
-
-            with peer, anyio.CancelScope() as scope:
-                loop.call_later(0.05, say)
-                await unix_peer.wait_readable(stream)
-            assert scope.cancelled_caught
-            assert await stream.receive() == b"x"

@@ -59,7 +59,7 @@ class Tab:
     """The user's browser, at the page that it was sent to."""
 
     def __init__(self, address: str) -> None:
-        self._browser = FormBrowser(origin_of(address))
+        self._browser = FormBrowser(origin_of(address), PATIENCE)
         self._address = address
 
     async def look(self, words: str) -> Any:

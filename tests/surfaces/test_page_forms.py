@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -28,12 +29,14 @@ from abp_bridge.core.question import Field, FieldType, Kind, Question
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.context import AskContext
-from abp_bridge.session.surface import Ending, PageQuestion, SurfaceResponse
+from abp_bridge.session.elicitor import Elicitor
+from abp_bridge.session.router import Router
+from abp_bridge.session.surface import Ending, PageLink, SurfaceResponse
 from abp_bridge.surfaces import http
 from abp_bridge.surfaces.opencode import QuestionsApi
 from abp_bridge.surfaces.page import html
 from abp_bridge.surfaces.page.html import View, question_page
-from abp_bridge.surfaces.page.surface import LazyPageServer
+from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
@@ -60,9 +63,9 @@ NAME = question("input", prompt="Name?", schema={"type": "string"})
 class Form:
     """A browser without scripts at the page of a question."""
 
-    def __init__(self, sheet: PageQuestion) -> None:
+    def __init__(self, sheet: Any) -> None:
         self.sheet = sheet
-        self.browser = FormBrowser(origin_of(sheet.url))
+        self.browser = FormBrowser(origin_of(sheet.url), PATIENCE)
 
     async def open(self, url: str) -> None:
         self.page = await run_sync(self.browser.visit, url)
@@ -84,7 +87,8 @@ class Form:
 
     async def reply(self) -> SurfaceResponse:
         with anyio.fail_after(PATIENCE):
-            return await self.sheet.wait_answer()
+            response: SurfaceResponse = await self.sheet.wait_answer()
+            return response
 
 
 @pytest.fixture
@@ -295,6 +299,32 @@ async def test_page_of_an_ended_question_says_how_it_ended(
                 await anyio.sleep_forever()
     await form.open(form.browser.url)
     assert words in form.words
+
+
+async def test_more_time_extends_the_bridges_own_limit(loopback: LazyPageServer) -> None:
+    outcomes: list[Outcome] = []
+    links = asyncio.Queue[PageLink]()
+
+    async def send_link(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
+        links.put_nowait(link)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    surface = PageSurface(loopback, send_link, send_link)  # type: ignore[arg-type]
+    asking = Elicitor(Router(surface, min_human_latency=0.0), limit=600.0)
+
+    async def ask() -> None:
+        outcomes.append((await asking.resolve(NAME)).outcome)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        form = Form(await links.get())
+        await form.open(form.sheet.url)
+        before = asking.seconds_left(NAME.id)
+        await form.press("More time")
+        assert asking.seconds_left(NAME.id) > before
+        await form.press("Send", "Ada")
+    assert outcomes == [Outcome.ACCEPTED]
 
 
 # --- lists ----------------------------------------------------------------------------------------

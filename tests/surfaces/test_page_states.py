@@ -5,13 +5,10 @@ bridge.
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,20 +16,14 @@ import anyio
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
-from support.harness import PATIENCE
 from support.http_server import Reply, Request, serving
 from support.paths import ROOT
 from support.programs import Programs
 
-from abp_bridge.core.answer import Answer
-from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session.context import AskContext
-from abp_bridge.session.elicitor import Elicitor
-from abp_bridge.session.router import Router
-from abp_bridge.session.surface import PageLink, SurfaceResponse
-from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
+from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -169,13 +160,6 @@ async def test_a_question_is_the_name_of_its_field_and_an_apps_name_is_no_origin
         await expect(tab.get_by_role("button", name="Send")).to_be_focused()
 
 
-async def test_an_apps_icon_is_drawn_beside_its_origin(person: BrowserContext) -> None:
-    async with at(person, ask(prompt="Your name?"), replace(CONTEXT, icon=screenshots.ICON)) as tab:
-        icon = tab.locator(".who img.avatar")
-        await expect(icon).to_be_visible()
-        assert await icon.evaluate("image => image.naturalWidth") == 48
-
-
 async def test_a_bridge_that_dies_is_said_and_who_has_its_port_then_gets_nothing_of_its_tab(
     person: BrowserContext, programs: Programs
 ) -> None:
@@ -204,69 +188,3 @@ async def test_a_bridge_that_dies_is_said_and_who_has_its_port_then_gets_nothing
         stored = await tab.evaluate("JSON.stringify({...sessionStorage})")
         assert "abp http" in stored
         assert "Ada" not in stored
-
-
-async def test_who_presses_for_more_time_has_it_where_the_bridge_itself_set_it(
-    person: BrowserContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its limit is 600 s of the bridge's clock, which goes on as the browser's does: by leaps."""
-    loop, skipped = asyncio.get_running_loop(), 0.0
-    clock = loop.time
-    monkeypatch.setattr(loop, "time", lambda: clock() + skipped)
-    asked = ask(prompt="Your name?", schema={"type": "string"})
-    async with asked_by_the_bridge(asked, limit=600.0) as (url, answers):
-        tab = await person.new_page()
-        await tab.clock.install()
-        await tab.goto(url)
-        when, warning = tab.locator(".when"), tab.get_by_role("alert")
-        whole = re.compile(r"open until (\d\d:\d\d) \((?:10:00|9:\d\d) left\)$")
-        await expect(when).to_contain_text(whole)
-        before = await when.inner_text()
-        await expect(warning).to_have_count(0)
-        skipped = 500.0
-        await tab.clock.fast_forward("08:20")
-        await expect(warning).to_contain_text("This question closes in 1:")
-        await tab.get_by_role("textbox").fill("Ada")
-        await warning.get_by_role("button", name="More time").click()
-        await expect(when).to_contain_text(whole)
-        assert whole.findall(await when.inner_text()) != whole.findall(before)
-        await expect(warning).to_have_count(0)
-        skipped = 1_000.0  # after its first end
-        await tab.clock.fast_forward("08:20")
-        await expect(warning).to_contain_text("This question closes in 1:")
-        await tab.get_by_role("button", name="Send").click()
-        await expect(tab.get_by_text("Thank you")).to_be_visible()
-    (answer,) = answers
-    assert (answer.outcome, answer.answered_by) == (Outcome.ACCEPTED, AnsweredBy.PERSON)
-    assert answer.content == {"value": "Ada"}
-
-
-@asynccontextmanager
-async def asked_by_the_bridge(
-    question: Question, limit: float
-) -> AsyncIterator[tuple[str, list[Answer]]]:
-    """A link to it, and what was answered when the block is over."""
-    links, answers = asyncio.Queue[str](), list[Answer]()
-
-    async def send_link(question: Question, context: AskContext, link: PageLink) -> SurfaceResponse:
-        links.put_nowait(link.url)
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    async def show_code(*_: object) -> str:
-        raise AssertionError
-
-    async with anyio.create_task_group() as tasks:
-        surface = PageSurface(LazyPageServer(tasks), send_link, show_code)
-
-        async def run() -> None:
-            router = Router(surface, min_human_latency=0.4)
-            context = AskContext(app="https://bank.example")
-            answers.append(await Elicitor(router, limit=limit).resolve(question, context))
-
-        async with anyio.create_task_group() as asking:
-            asking.start_soon(run)
-            with anyio.fail_after(PATIENCE):
-                url = await links.get()
-            yield url, answers
-        tasks.cancel_scope.cancel()

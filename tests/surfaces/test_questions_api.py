@@ -23,9 +23,6 @@ import anyio.to_thread
 import pytest
 from support.harness import PATIENCE, Hosted, hosted, text
 
-from abp_bridge.protocols.abp import decode_question
-from abp_bridge.surfaces.page.surface import LazyPageServer
-
 Json = Any
 
 pytestmark = pytest.mark.anyio
@@ -36,9 +33,6 @@ SECRET: dict[str, Json] = {
     "prompt": "Enter your API key",
     "schema": {"type": "string", "title": "API key"},
 }
-
-
-TURNS = 30  # of the loop, after each of which a start is given up
 
 
 class Program:
@@ -53,25 +47,13 @@ class Program:
         path: str,
         body: Json = None,
         headers: Mapping[str, str] = BEARER,
-        over: socket.socket | None = None,
     ) -> tuple[int, Json]:
-        """One request, over a socket that is there already or its own: (status, the JSON that came
-        back).
-        """
+        """One request: its status and the JSON that came back."""
 
         def send() -> tuple[int, Json]:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-            if over is not None:
-                over.connect(("127.0.0.1", self.port))
-                connection.sock = over
             try:
-                data = (
-                    body
-                    if isinstance(body, bytes)
-                    else None
-                    if body is None
-                    else json.dumps(body).encode()
-                )
+                data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
                 connection.request(
                     method, path, data, {"Content-Type": "application/json", **headers}
                 )
@@ -275,32 +257,6 @@ async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
         assert await program.listed(0) == []
 
 
-@pytest.mark.network
-async def test_a_page_whose_start_is_given_up_leaves_the_connections_of_others_alone() -> None:
-    """The next connection has the number of the socket that it closed."""
-    asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
-    quick = decode_question(asked, id="q", origin="app")
-
-    async def show(page: LazyPageServer) -> None:
-        async with page.show(quick):
-            await anyio.sleep_forever()
-
-    async with anyio.create_task_group() as tasks:
-        served = LazyPageServer(tasks).questions(0, PASSWORD)
-        await served.serve()
-        program = Program(int(served.url.rpartition(":")[2]))
-        for turns in range(TURNS):
-            with socket.socket() as ours:
-                ours.settimeout(PATIENCE)
-                async with anyio.create_task_group() as asking:
-                    asking.start_soon(show, LazyPageServer(tasks))
-                    for _ in range(turns):
-                        await anyio.lowlevel.checkpoint()
-                    asking.cancel_scope.cancel()
-                assert await program.send("GET", "/question", over=ours) == (200, [])
-        tasks.cancel_scope.cancel()
-
-
 async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
     asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
     async with (
@@ -382,23 +338,6 @@ async def test_only_who_has_the_password_and_is_no_web_page_gets_in() -> None:
 
 
 @pytest.mark.network
-async def test_nothing_listens_before_an_app_is_there() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = ["--app", "demo", "--questions-api", str(port)]
-    async with hosted(*arguments, env={"ABP_QUESTIONS_PASSWORD": PASSWORD}) as host:
-        assert "at" not in str((await host.status())["surfaces"])
-        with pytest.raises(OSError, match="All connection attempts failed"):
-            await anyio.connect_tcp("127.0.0.1", port)
-        await host.client.call_tool("abp_connect", {})
-        assert await Program(port).listed(0) == []
-        status = json.dumps(await host.status())
-        assert f"http://127.0.0.1:{port}" in status
-        assert PASSWORD not in status
-
-
-@pytest.mark.network
 async def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -460,11 +399,11 @@ async def test_a_policy_that_comes_late_is_no_person() -> None:
     """It answers what it reads at once; that nobody had read the question before is no reader's
     time.
     """
-    async with served(floor=2_000) as (host, program):  # milliseconds
+    async with served(floor=1_000) as (host, program):  # milliseconds
         await program.listed(0)  # else nobody is asked here
         async with asking(host, "elicitation/confirm", **DELETE) as responses:
             began = anyio.current_time()
-            while anyio.current_time() < began + 3:  # longer than the floor
+            while anyio.current_time() < began + 1.1:  # longer than the floor
                 await host.status()
             (request,) = await program.listed()
             yes = request["questions"][0]["options"][-1]["label"]
@@ -481,7 +420,7 @@ async def test_a_person_reads_from_when_their_program_has_the_question(listens: 
         async with events as heard, asking(host, "elicitation/confirm", **DELETE) as responses:
             request = await heard("question.asked") if heard else (await program.listed())[0]
             began = anyio.current_time()
-            while anyio.current_time() < began + 0.5:  # longer than the floor
+            while anyio.current_time() < began + 0.2:  # longer than the floor
                 await host.status()
             yes = request["questions"][0]["options"][-1]["label"]
             await program.reply(request["id"], [yes])

@@ -28,7 +28,6 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from anyio.abc import TaskGroup
-from playwright.async_api import BrowserContext, expect
 from support.browser import Browser as Visitor
 from support.harness import PATIENCE, Hosted, environment, hosted, text
 from support.paths import ROOT
@@ -460,43 +459,6 @@ async def test_five_questions_at_once_are_one_tab(desktop: Programs) -> None:
                 await anyio.to_thread.run_sync(visitor.open, f"{base}{path}")
                 await anyio.to_thread.run_sync(lambda: visitor.send(**{"field-0": "Ada"}))
     assert answers == [{"value": "Ada"}] * 5
-    assert len(desktop.runs()) == 1
-
-
-@pytest.mark.browser
-async def test_a_later_question_appears_in_the_tab_that_is_there(
-    desktop: Programs, person: BrowserContext
-) -> None:
-    tab = await person.new_page()
-    async with hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host:
-        asked = ["Name?", "Rank?", "Number?"]
-        given: list[Json] = []
-
-        async def ask(prompt: str) -> None:
-            given.append((await host.ask("elicitation/input", prompt=prompt))["data"]["value"])
-
-        async def type_and_send(words: str) -> None:
-            await tab.get_by_role("textbox").fill(words)
-            await tab.keyboard.press("Enter")
-            await expect(tab.get_by_text("Thank you")).to_be_visible()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask, asked[0])
-            ((_, address),) = await desktop.wait()
-            await tab.goto(address)
-            await expect(tab.get_by_role("heading", name="Name?")).to_be_visible()
-            tasks.start_soon(ask, asked[1])
-            await expect(tab.get_by_role("link", name="1 other question is open")).to_be_visible()
-            await type_and_send("Ada")
-            await expect(tab.get_by_role("link", name="asks: Rank?")).to_be_focused()
-            await tab.keyboard.press("Enter")
-            await type_and_send("Countess")
-            await expect(tab.get_by_text("You can close this window.")).to_be_visible()
-            tasks.start_soon(ask, asked[2])
-            await expect(tab.get_by_role("link", name="asks: Number?")).to_be_focused()
-            await tab.keyboard.press("Enter")
-            await type_and_send("1")
-    assert given == ["Ada", "Countess", "1"]
     assert len(desktop.runs()) == 1
 
 

@@ -30,7 +30,7 @@ def visit(programs: Programs) -> tuple[FormBrowser, Any]:
     until = time.monotonic() + PATIENCE
     while not (runs := programs.runs()):
         assert time.monotonic() < until, "no browser was opened"
-    browser = FormBrowser(origin_of(runs[0][1]))
+    browser = FormBrowser(origin_of(runs[0][1]), PATIENCE)
     page = browser.visit(runs[0][1])
     assert f"{PYTHON} mcp_server.py read deeds asks" in page.words
     return browser, page

@@ -148,11 +148,6 @@ ONE_TWO = [
 ]
 
 BY_KEYS: Mapping[str, tuple[Question, Steps, Json]] = {
-    "a confirm": (
-        question("confirm", message="Go on?"),
-        [("Decline to answer", (ENTER,))],
-        {"confirmed": True},
-    ),
     "a destructive confirm has its safe answer first": (
         question("confirm", message="Delete it?", destructive=True),
         [("cannot be undone", ()), ("Decline to answer", (ENTER,))],
@@ -195,11 +190,6 @@ BY_KEYS: Mapping[str, tuple[Question, Steps, Json]] = {
             ("Answer: b, c", ()),
         ],
         {"value": ["b", "c"]},
-    ),
-    "multiple choice with search": (
-        question("input", prompt="Which?", schema={"type": "array", "items": {"enum": MONTHS}}),
-        [("○ März", ("A", "p", SPACE, BACKSPACE, BACKSPACE, "y", ENTER))],
-        {"value": ["April"]},
     ),
     "several fields, optional ones left out": (
         question("input", prompt="Who?", schema=FORM),
@@ -258,11 +248,6 @@ BY_KEYS: Mapping[str, tuple[Question, Steps, Json]] = {
             ("Decline to answer", (ENTER,)),
         ],
         {"name": "Grace", "phone": "123", "size": "s"},
-    ),
-    "a preference": (
-        question("preference", prompt="Seat?", default="window"),
-        [("Answer: window", ("\x15aisle", ENTER))],
-        {"value": "aisle"},
     ),
 }
 BY_LINES: Mapping[str, tuple[Question, Steps, Json]] = {
@@ -403,13 +388,6 @@ def test_form_without_fields_asks_for_consent(keys: tuple[str, ...], ending: Jso
         assert screen.reply() == ending
 
 
-def test_equal_number_and_text_are_two_options(term: str) -> None:
-    with Asked(question("select", prompt="Which?", options=[1, "1"]), TERM=term) as screen:
-        screen.until_ready()
-        screen.press("2" if term == "dumb" else DOWN, ENTER)
-        assert screen.reply() == ["accepted", {"selected": "1"}]
-
-
 def test_questions_at_the_same_time_are_asked_one_after_the_other() -> None:
     both = [question("input", prompt=prompt) for prompt in ("First?", "Second?")]
     with Asked(*both) as screen:
@@ -516,15 +494,6 @@ def test_title_that_repeats_the_question_is_not_shown() -> None:
         assert screen.shown.count("A window seat") == 1
 
 
-def test_optional_first_entry_of_a_list_is_a_yes_or_no_question() -> None:
-    columns = {"type": "object", "properties": {"name": {"type": "string"}}}
-    schema = {"type": "array", "title": "Guests", "items": columns}
-    with Asked(question("input", prompt="Who comes?", schema=schema), TERM="dumb") as screen:
-        screen.until("Add an entry")
-        screen.until("1) Yes")
-        screen.until("Number [")
-
-
 def test_field_with_a_default_is_not_said_to_be_left_out() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string", "default": "Ada"}}}
     with Asked(question("input", prompt="Who?", schema=schema)) as screen:
@@ -546,15 +515,6 @@ def test_hint_wraps_between_words_on_a_narrow_terminal(term: str) -> None:
     with Asked(asked, columns=40, TERM=term) as screen:
         shown = screen.until("cancels")
         assert "Ctrl-D declines" in " ".join(shown.split())
-
-
-def test_terminal_is_not_queried_for_its_cursor() -> None:
-    """Its response would come after the prompt, as if typed."""
-    with Asked(question("input", prompt="Name?")) as screen:
-        screen.until_ready()
-        screen.press(CTRL_C)
-        screen.reply()
-        assert b"\x1b[6n" not in screen.raw
 
 
 def test_notice_of_the_app_is_shown_above_the_open_prompt() -> None:
