@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -105,7 +104,6 @@ async def test_idle_task_keeps_no_argument_of_its_last_job() -> None:
         seen = weakref.ref(given)
         del given
         await anyio.wait_all_tasks_blocked()
-        gc.collect()
         assert seen() is None
         workers.close()
 

@@ -59,7 +59,7 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
         {"value": {"a": "x", "b": 1}},
         {"a": "x", "b": 1},
     ),
-    "nothing but to go on": (
+    "an object without properties": (
         "elicitation/input",
         {"prompt": "Ready?", "schema": {"type": "object", "properties": {}}},
         {"value": {}},
@@ -83,7 +83,7 @@ OWN: dict[str, tuple[str, Json, Json, Json]] = {
         {"content": "aGk=", "mimeType": "image/png", "encoding": "base64"},
         {"file": {"content": "aGk=", "mimeType": "image/png", "encoding": "base64"}},
     ),
-    "a model's help": (
+    "sampling": (
         "sampling/create",
         {"task": "Sum up.", "context": {"a": 1}},
         {"result": "Short.", "model": "m"},
@@ -170,7 +170,7 @@ ROWS: dict[str, tuple[Question, tuple[str, Json], Json, Json]] = {
         {"value": {}},
         {},
     ),
-    "a model's help with all that is said": (
+    "sampling with several messages": (
         decode_sampling(
             {
                 "messages": [
@@ -283,12 +283,12 @@ ANSWERS: Mapping[str, tuple[Json, AgentAnswer]] = {
         {**YES, "metadata": {"answeredBy": "nobody"}},
         AgentAnswer(Outcome.UNSUPPORTED),
     ),
-    "a default of which nothing is said": (
+    "a default without an outcome": (
         {"success": True, "data": {"value": 1}, "metadata": {"answeredBy": "default"}},
         AgentAnswer(Outcome.UNSUPPORTED),
     ),
     "a yes that was cancelled": ({**YES, "cancelled": True}, AgentAnswer(Outcome.CANCELLED)),
-    "a yes in words": (
+    "a yes as text": (
         {"success": True, "data": {"confirmed": "true"}},
         AgentAnswer(Outcome.ACCEPTED),
     ),

@@ -120,7 +120,7 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
         "SESSION_INVALID",
         "initialize() answered null, where ABP has an object with sessionId and app",
     ),
-    "success in words": (
+    "success as text": (
         {"success": "true", "app": APP},
         "SESSION_INVALID",
         'initialize() answered {"success": "true", "app": ',
@@ -306,7 +306,7 @@ RESULTS: dict[str, tuple[Json, CallResult]] = {
             )
         ),
     ),
-    "success in words": (
+    "success as text": (
         {"success": "yes", "n": 1},
         CallResult(
             {"success": "yes", "n": 1},

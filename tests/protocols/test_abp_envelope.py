@@ -105,15 +105,15 @@ IN: dict[str, tuple[Json, Json]] = {
         {"type": "elicitation/confirm", "id": 7, "payload": {"message": "?"}},
         {"id": 7, "method": "elicitation/confirm", "params": {"message": "?"}},
     ),
-    "one that nothing can answer": (
+    "a question without an id": (
         {"type": "elicitation/confirm", "payload": {"message": "?"}},
         {"method": "elicitation/confirm", "params": {"message": "?"}},
     ),
-    "what only an agent asks": (
+    "a request of an agent": (
         {"type": "capabilities/list", "id": 7, "payload": {}},
         {"id": 7, "method": "capabilities/list", "params": {}},
     ),
-    "an answer that only we give": (
+    "an answer of an agent": (
         {"type": "elicitation/response", "id": 7, "payload": {"success": True}},
         {"method": "notifications/elicitation/response", "params": {"success": True}},
     ),

@@ -157,7 +157,7 @@ def test_form_names_its_session_and_call() -> None:
 
 PROPERTIES: dict[str, tuple[Json, Json]] = {
     # the app's schema, what a strict client is sent of it
-    "an unknown format is said in words": (
+    "an unknown format is described": (
         {"type": "string", "format": "uuid"},
         {"type": "string", "description": "(format uuid)"},
     ),

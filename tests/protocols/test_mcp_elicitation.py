@@ -363,7 +363,7 @@ REPLIES: dict[str, tuple[Json, Action, Json]] = {
         Action.ACCEPT,
         {"tags": ["a"]},
     ),
-    "per option, in words": (
+    "per option, as text": (
         {"action": "accept", "content": {"tags_1": "Yes", "tags_2": "true"}},
         Action.ACCEPT,
         {"tags": ["a", "b"]},

@@ -68,7 +68,7 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
         ),
         {"type": "object", "properties": {}},
     ),
-    "what providers refuse at the root is said": (
+    "keywords that providers refuse are described": (
         Capability(
             "a",
             "Does it.",
@@ -80,7 +80,7 @@ TOOLS: dict[str, tuple[Capability, str, Json]] = {
         ),
         {"type": "object", "properties": {}, "additionalProperties": False},
     ),
-    "what would make a host refuse the whole list is left out": (
+    "invalid keywords are left out": (
         Capability(
             "a\u202e",
             "Does it.",
