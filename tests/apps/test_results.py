@@ -33,7 +33,7 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 OLD = ("2024-11-05", "2025-03-26")
 VERSIONS = (*OLD, "2025-06-18", "2025-11-25", "2026-07-28")

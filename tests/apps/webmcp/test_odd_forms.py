@@ -20,7 +20,7 @@ from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 @pytest.fixture
