@@ -73,8 +73,6 @@ def linking(running: Web, body: str) -> str:
             ' href="/abp.json">'
         ),
         '<base href="/deeper/"><link rel="abp-manifest" href="../abp.json">',
-        '<base href="http://["><link rel="abp-manifest" href="/abp.json">',
-        '<link rel="abp-manifest" href="/abp.json"><link rel="abp-manifest" href="/no.json">',
         (
             '<link rel="stylesheet" href="/no.css"><title>&lt;</title>\n<link rel="abp-manifest"'
             ' href=" /abp.json ">'
@@ -86,9 +84,7 @@ async def test_the_first_manifest_link_of_the_head_is_followed(running: Web, htm
 
 
 @pytest.mark.network
-@pytest.mark.parametrize(
-    "charset", ["utf-8", "hex", "zlib", "rot13", "idna", "undefined", "punycode", "no-such", "\xfc"]
-)
+@pytest.mark.parametrize("charset", ["utf-8", "zlib", "undefined", "no-such"])
 async def test_a_page_in_whatever_encoding_is_read(running: Web, charset: str) -> None:
     page = head(running, '<link rel="abp-manifest" href="/abp.json">')
     kind = quote(f"text/html; charset={charset}")
@@ -136,13 +132,6 @@ async def test_a_head_without_a_manifest_link_is_named_so(running: Web, html: st
     assert str(await problem(head(running, html))).startswith(
         'No <link rel="abp-manifest"> found in page head'
     )
-
-
-@pytest.mark.network
-async def test_a_page_without_a_link_is_named_by_its_title(running: Web) -> None:
-    said = str(await problem(head(running, "<title>Somebody else's</title>")))
-    assert f'the page at {running.here}/head is titled "Somebody else\'s".' in said
-    assert '<link rel="abp-manifest" href="abp.json">' in said
 
 
 @pytest.mark.network
@@ -274,13 +263,6 @@ async def test_a_manifest_is_information_about_capabilities(running: Web) -> Non
     )
     assert [(each.name, each.description) for each in said.capabilities] == [("a", "A"), ("b", "")]
     assert said.warnings == ()
-
-
-@pytest.mark.network
-async def test_a_manifest_may_name_many_capabilities(running: Web) -> None:
-    named = [{"name": str(number)} for number in range(101)]
-    read = await found(linking(running, manifest(capabilities=named)))
-    assert len(read.capabilities) == len(named)
 
 
 @pytest.mark.network

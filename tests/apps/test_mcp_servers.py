@@ -247,12 +247,6 @@ async def test_who_calls_hears_what_became_of_the_addresses_that_a_server_wants_
     assert len(shown) == asked
 
 
-async def test_a_person_who_was_never_asked_is_not_said_to_have_stayed_away() -> None:
-    async with hosted("--app", target("exotic", "legacy"), "--page", "off") as host:
-        visit = text(await host.call("visit"))
-    assert visit == f"{FIRST}, and could not be sent there, or did not go"
-
-
 async def test_who_has_been_at_an_address_by_the_servers_own_word_was_there() -> None:
     async with hosted("--app", target("exotic", "legacy"), answer=lambda params: None) as host:
 
@@ -294,15 +288,6 @@ async def test_without_a_model_sampling_is_not_declared_and_refused_all_the_same
 
 
 FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
-
-
-@pytest.mark.parametrize("version", [None, MODERN])
-async def test_where_there_is_one_it_is(exotic: tuple[str, Path], version: str | None) -> None:
-    async def model(context: Any, params: Any) -> Any:
-        raise AssertionError
-
-    async with hosted("--app", exotic[0], sampling=model, version=version) as host:
-        assert structured(await host.call("caps"))["caps"] == {**FORMS, "sampling": {}}
 
 
 @pytest.mark.network

@@ -23,7 +23,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from support import puppets
-from support.harness import RawHost, accept, hosted, refuse, run, text
+from support.harness import RawHost, accept, hosted, run, text
 from support.http_server import Reply, serving
 from support.in_process import open_process
 from support.paths import APPS
@@ -46,11 +46,6 @@ QUESTIONS: dict[str, tuple[Json, Json]] = {
         {"prompt": "Who?", "schema": {"type": "string"}},
         {"value": "Ann\nand \u2028 B"},
     ),
-    "elicitation/preference": (
-        {"prompt": "Size?", "schema": {"type": "integer"}, "default": 3},
-        {"value": 4},
-    ),
-    "elicitation/confirm": ({"message": "Go on?"}, {"confirmed": True}),
     "elicitation/select": ({"prompt": "Tea?", "options": ["tea", "mate"]}, {"selected": "mate"}),
 }
 
@@ -128,12 +123,6 @@ async def test_what_an_app_asks_over_a_websocket_is_asked_and_answered(method: s
     ):
         response = await host.ask(method, **params)
     assert (response["success"], response["data"]) == (True, given)
-
-
-async def test_a_no_over_a_websocket_is_a_no() -> None:
-    async with program_at_socket(*DEMO) as url, hosted("--app", url, answer=refuse("decline")) as h:
-        response = await h.ask("elicitation/select", prompt="Tea?", options=["tea"])
-    assert response["error"]["code"] == "USER_CANCELLED"
 
 
 async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:

@@ -248,10 +248,6 @@ async def test_a_turn_that_did_not_end_well_brings_no_answer(
     assert (problem.code, said in str(problem)) == (code, True), problem
 
 
-async def test_what_is_no_message_or_unknown_ends_nothing(heard: Heard, tmp_path: Path) -> None:
-    assert (await answer(acp(tmp_path, agent="unruly_agent"), "babble")).content == "said"
-
-
 STARTS = {
     "new": ("PROTOCOL", "it speaks version 2 of ACP, and this bridge 1"),
     "nameless": ("PROTOCOL", "session/new without a sessionId"),

@@ -283,12 +283,6 @@ def test_of_several_messages_the_last_is_the_answer() -> None:
     assert (response.content, response.metadata) == ("The last", {"earlierMessages": ["First"]})
 
 
-def test_who_says_nothing_has_no_content() -> None:
-    _, response = play("codex", WENT)
-    assert isinstance(response, AgentResponse)
-    assert (response.content, response.usage) == (None, Usage("session"))
-
-
 def test_a_model_that_goes_on_and_on_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "MAX_ANSWER", 10)
     _, problem = play("codex", *[codex_says("m", "x" * 6)] * 2, WENT)
@@ -303,15 +297,6 @@ def test_a_model_that_calls_and_calls_is_not_kept(monkeypatch: pytest.MonkeyPatc
     _, problem = play("claude", claude(*calls), DONE)
     assert isinstance(problem, AgentError)
     assert problem.code == Code.TRUNCATED
-
-
-def test_a_model_that_begins_and_begins_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "MAX_PARTS", 2)
-    said = [codex_says(id, "") for id in ("a", "b", "b", "c")]
-    assert isinstance(play("codex", *said[:3], WENT)[1], AgentResponse)
-    _, problem = play("codex", *said, WENT)
-    assert isinstance(problem, AgentError)
-    assert (problem.code, "2 messages" in str(problem)) == (Code.TRUNCATED, True)
 
 
 def test_a_line_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

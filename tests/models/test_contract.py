@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from support.paths import TESTS
 from abp_bridge.models import acp
 from abp_bridge.models.agent import (
     AgentError,
-    AgentMessage,
     AgentProtocol,
     AgentResponse,
     Chunk,
@@ -28,10 +26,9 @@ from abp_bridge.models.agent import (
     Cost,
     ModelSettings,
     StartOptions,
-    Transport,
     Usage,
 )
-from abp_bridge.models.streams import LineStream, StreamParser, StreamPart
+from abp_bridge.models.streams import StreamPart
 
 Json = Any
 
@@ -230,43 +227,6 @@ async def test_a_session_that_was_not_begun_is_none(each: Local | Remote) -> Non
         await each.agent.send("none", user("Two"), timeout_ms=LIMIT)
     assert none.value.code == "SESSION_UNKNOWN"
     assert await each.agent.get_usage("none") is None
-
-
-class Least(AgentProtocol):
-    """An agent that says no more than it must."""
-
-    transport_type: Transport = "llm"
-
-    async def start(self, options: StartOptions) -> str:
-        return "s"
-
-    async def send(self, session: str, messages: object, **how: object) -> AgentResponse:
-        return AgentResponse("Hello.")
-
-    async def resume(
-        self, session: str, messages: object, **how: object
-    ) -> tuple[str, AgentResponse]:
-        return session, await self.send(session, messages)
-
-    async def stop(self, session: str) -> None:
-        pass
-
-    def open_stream(self) -> StreamParser:
-        return LineStream()
-
-    def format_messages(self, messages: Sequence[AgentMessage]) -> bytes:
-        return b""
-
-
-async def test_what_an_agent_does_not_say_has_its_default() -> None:
-    """It can be had, costs nobody knows what, and its pieces are told."""
-    agent, heard = Least(), list[Chunk]()
-    assert (await agent.available()).ok
-    assert await agent.get_usage("s") is None
-    assert agent.estimate_cost(await agent.send("s", [])) is None
-    agent.stream_message("s", Chunk("text", "Hel"), heard.append)
-    assert heard == [Chunk("text", "Hel")]
-    assert [part.kind for part in agent.parse_stream(b'{"a": 1}\n{')] == ["message", "partial"]
 
 
 # --- on this machine ------------------------------------------------------------------------------

@@ -196,13 +196,10 @@ async def test_what_a_listener_raises_is_its_own() -> None:
 SOON = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 STATUSES: dict[str, tuple[int, dict[str, str], str, tuple[float, float] | None]] = {
     "a wrong key": (401, {}, "AUTH_REQUIRED", None),
-    "not with this key": (403, {}, "AUTH_REQUIRED", None),
     "too often": (429, {"retry-after": "7"}, "RATE_LIMITED", (7, 7)),
     "too often, until then": (429, {"retry-after": SOON}, "RATE_LIMITED", (3_000, 3_600)),
-    "too often, for ever": (429, {"retry-after": "soon"}, "RATE_LIMITED", None),
     "no such model": (404, {}, "NOT_AVAILABLE", None),
     "a request like no other": (400, {}, "FAILED", None),
-    "a broken server": (500, {}, "FAILED", None),
     "a busy server": (503, {"retry-after": "2"}, "FAILED", (2, 2)),
 }
 
@@ -252,12 +249,9 @@ async def test_a_wrong_key_is_one_whatever_the_status() -> None:
 
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"data: {nonsense}\n\n", "text/event-stream"),
-    "no object": (b"data: [1, 2]\n\ndata: null\n\n", "text/event-stream"),
     "other types": (b'data: {"type": 7, "choices": 3, "candidates": "x"}\n\n', "text/event-stream"),
     "too deep": (b"data: " + 90_000 * b"[" + b"\n\n", "text/event-stream"),
-    "no text": (b"data: \xff\xfe\n\n", "text/event-stream"),
     "a page": (b"<html>Welcome</html>", "text/html"),
-    "nothing": (b"", "application/json"),
 }
 
 
@@ -402,11 +396,6 @@ def test_a_model_is_named_by_its_provider_or_its_address() -> None:
         assert problem.value.code == "NOT_AVAILABLE"
 
 
-async def test_what_is_sent_is_the_conversation() -> None:
-    told = json.loads(agent("openai").format_messages(HELLO))
-    assert told == [{"role": "user", "content": "Hello"}]
-
-
 @each_wire
 async def test_an_image_goes_along(api: str) -> None:
     line = Line([WIRES[api].stream()])
@@ -522,9 +511,7 @@ async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
     "said",
     [
         b"hello\r\n\r\n",
-        b"GET / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\ncontent-length: 99\r\n\r\n{}",
-        b"x" * 100_000,
         b"",
     ],
 )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -352,12 +351,6 @@ async def test_where_nothing_can_be_typed_an_answer_is_passed_on_or_kept() -> No
     ]
 
 
-async def test_who_stops_changing_an_answer_is_asked_again() -> None:
-    dismissed = Answer(Outcome.CANCELLED, AnsweredBy.PERSON)
-    person = Person("review", "edit", dismissed, "edit", "It is red.")
-    assert (await ask(Model(), person)).content == {"result": "It is red."}
-
-
 @pytest.mark.parametrize("decisions", [("review", "pass"), ("send",)])
 async def test_what_no_eye_sees_of_an_answer_does_not_leave_and_is_counted(
     decisions: tuple[str, ...],
@@ -420,14 +413,6 @@ async def test_a_turn_that_takes_too_long_times_out() -> None:
         await ask(Model(AgentError(AgentErrorCode.TIMEOUT, "too long")), Person("send"))
 
 
-async def test_a_late_model_is_said_to_be_late_while_its_question_is_open() -> None:
-    """Its person took some of the time: what is left is the model's."""
-    model = Model()
-    with anyio.fail_after(PATIENCE / 2):
-        await ask(model, Person("send"))
-    assert 0 < model.timeouts[0] < PATIENCE / 2
-
-
 async def test_who_gives_a_model_little_time_is_said_to_have() -> None:
     model, limit = Model(AgentError(AgentErrorCode.TIMEOUT, "it was not done")), 30.0
     with pytest.raises(HostTimeoutError, match=r"it was not done: 2\d of 30 s were over"):
@@ -454,14 +439,6 @@ async def test_what_cannot_be_shown_is_no_answer(text: str | None, cut: bool) ->
         answer = AgentError(AgentErrorCode.TRUNCATED, "cut", partial=AgentResponse(text))
     with pytest.raises(SurfaceFailedError, match=r"without text|more than 50,000|TRUNCATED"):
         await ask(Model(answer), Person("send"), of_a_server())
-
-
-async def test_where_no_folder_can_be_made_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    with pytest.raises(SurfaceUnsupportedError, match="No such file"):
-        await ask(Model(), Person("send"))
 
 
 async def test_what_cannot_be_sent_is_refused_before_anybody_is_asked() -> None:

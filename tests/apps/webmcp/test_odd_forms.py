@@ -11,7 +11,6 @@ from playwright.async_api import Browser, expect
 from support.pages.server import Web
 from support.tool_pages import PATIENCE, Running, Said, accepted, as_shown, opened
 
-from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.webmcp import form_call
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
@@ -115,12 +114,6 @@ async def test_a_box_that_is_called_send_is_no_question_whether_to_send(page: Ru
     assert result.data == ["to=Ada"]
 
 
-async def test_a_lone_box_that_is_called_send_may_be_empty(page: Running) -> None:
-    await has(page, "<label><input type=checkbox name=send>Send a copy</label>")
-    result = await page.call("odd", lambda question: accepted(send=False))
-    assert result.data == []
-
-
 async def test_no_end_of_a_long_text_is_sent_unseen(page: Running) -> None:
     end = "and pay the thief"
     await has(page, f"<textarea name=words>{'x' * 100_000}{end}</textarea>")
@@ -134,10 +127,8 @@ TERMS = "I agree to the terms. " * 30
 FEE = "And to a fee of 900 euros a month."
 LONG = {
     "a label": f"<label><input type=checkbox name=yes>{TERMS}{FEE}</label><input name=to>",
-    "the label of the only field": f"<label><input type=checkbox name=yes>{TERMS}{FEE}</label>",
     "a description": f"<input type=checkbox name=yes toolparamdescription='{TERMS}{FEE}'>",
     "an option": f"<select name=plan><option value=a>{TERMS}{FEE}<option value=b>B</select>",
-    "a radio button": f"<label><input type=radio name=way value=a>{TERMS}{FEE}</label>",
 }
 
 
@@ -161,15 +152,6 @@ async def test_of_words_that_are_too_long_the_end_is_counted(page: Running) -> N
     assert asked.fields[0].description.endswith(" … [1000 more characters not shown]")
 
 
-async def test_a_long_label_leaves_the_description_in_its_place(page: Running) -> None:
-    description = "Cancel within 14 days"
-    field = f"<input name=to toolparamdescription='{description}'>"
-    await has(page, f"<label>{'x' * 1_500}{field}</label><input name=cc>")
-    await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
-    [asked] = page.person.questions
-    assert asked.fields[0].description.endswith(description)
-
-
 async def test_a_form_that_is_too_large_to_be_shown_is_not_sent(page: Running) -> None:
     await has(page, "<textarea name=words hidden></textarea>")
     await page.page.evaluate(
@@ -181,47 +163,17 @@ async def test_a_form_that_is_too_large_to_be_shown_is_not_sent(page: Running) -
     assert page.person.questions == []
 
 
-async def test_an_image_of_the_page_is_nothing_to_fill_in(page: Running) -> None:
-    await has(page, "<object name=map></object><input name=to value=Ada>")
-    assert (await page.call("odd", as_shown())).data == ["to=Ada"]
-    [asked] = page.person.questions
-    assert [each.name for each in asked.fields] == ["to"]
-
-
 ADDED = {
     # the controls, what the page does to them; what the person is told of; what is sent
-    "by a control without a name that the page made": (
-        "<x-own></x-own>",
-        """() => customElements.define('x-own', class extends HTMLElement {
-            static formAssociated = true;
-            constructor() {
-                super();
-                const given = new FormData();
-                given.append('spy', '4711');
-                this.attachInternals().setFormValue(given);
-            }
-        })""",
-        *('sends what cannot be changed here: spy "4711".', ["to=Ada", "spy=4711"]),
-    ),
     "by a listener": (
         "",
         "form.addEventListener('formdata', (event) => event.formData.append('spy', '4711'))",
         *('sends what cannot be changed here: spy "4711".', ["to=Ada", "spy=4711"]),
     ),
-    "by a listener that puts one thing in another's place": (
-        "",
-        "form.addEventListener('formdata', (event) => event.formData.set('to', 'Eve'))",
-        *('here: to "Eve". Its page does not send as it stands: to.', ["to=Eve"]),
-    ),
     "by the browser": (
         "<input type=hidden name=n value=1 dirname=way>",
         "",
         *('here: n "1", way "ltr".', ["to=Ada", "n=1", "way=ltr"]),
-    ),
-    "by a button that is a picture": (
-        "<input type=image name=at alt=Go>",
-        "",
-        *('here: at.x "0", at.y "0".', ["to=Ada", "at.x=0", "at.y=0"]),
     ),
     "by a file that the page chose": (
         "<input type=file name=f>",
@@ -231,16 +183,6 @@ ADDED = {
             form.f.files = files.files;
         }""",
         *('here: f (a file, "spy.txt").', ["to=Ada", "f=spy.txt"]),
-    ),
-}
-
-
-ADDED |= {
-    "by a file that has no name": (
-        "",
-        """form.addEventListener('formdata', ({ formData }) =>
-            formData.append('f', new File(['4711'], '')))""",
-        *('here: f (a file, "a file without a name").', ["to=Ada", "f="]),
     ),
     "by a name that speaks as the bridge does": (
         "",
@@ -268,27 +210,6 @@ async def test_a_page_that_empties_its_form_once_it_is_sent_has_not_called_it_of
     assert result.failure is not None
     assert result.failure.code == "OUTCOME_UNKNOWN"
     assert "once its form was sent" in result.failure.message
-
-
-async def test_a_page_that_empties_its_form_once_it_is_finished_by_hand_has_not_called_it_off(
-    page: Running, site: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def exists(_: Window) -> bool:
-        return True
-
-    monkeypatch.setattr(Window, "exists", exists)
-    frame = f"<iframe src={site.elsewhere}/empty.html></iframe>"  # what takes a hand
-    empties = "form.addEventListener('submit', () => form.reset())"
-    await has(page, f"<input name=to value=Ada>{frame}", empties)
-
-    async def press(question: Question) -> Answer:
-        await page.page.get_by_role("button", name="Go").last.click()
-        return accepted(done=True)
-
-    result = await page.call("odd", press)
-    assert result.failure is not None
-    assert result.failure.code == "OUTCOME_UNKNOWN"
-    assert "Its person had the page in hand" in result.failure.message
 
 
 @pytest.mark.parametrize("who", ["by a listener", "by the browser"])
@@ -338,13 +259,6 @@ FILLED = {
         ['here: n "2".'],
         "n=2",
     ),
-    "another entry": (
-        "",
-        """form.onformdata = (event) =>
-            event.formData.append('n', event.formData.get('to').length)""",
-        ['here: n "3".'],
-        "n=3",
-    ),
 }
 
 
@@ -368,20 +282,6 @@ async def test_what_a_page_adds_as_its_form_is_filled_in_is_told_before_it_sends
     )
 
 
-async def test_a_form_that_sends_itself_without_its_empty_fields_is_sent_unasked(
-    page: Running,
-) -> None:
-    await has(
-        page,
-        "<input name=to><input name=note>",
-        """form.addEventListener('formdata', ({ formData }) =>
-            [...formData].forEach(([name, value]) => value || formData.delete(name)))""",
-    )
-    await sends_itself(page)
-    assert (await page.call("odd", as_shown(), to="Ada")).data == ["to=Ada"]
-    assert page.person.questions == []
-
-
 async def test_of_what_a_page_adds_as_it_is_filled_in_nothing_is_sent_without_a_yes(
     page: Running,
 ) -> None:
@@ -397,40 +297,6 @@ async def test_of_what_a_page_adds_as_it_is_filled_in_nothing_is_sent_without_a_
     assert result.failure.code == "USER_CANCELLED"
     assert await page.page.evaluate("[window.sent, form.to.value]") == [None, ""]
     assert len(page.person.questions) == 1
-
-
-async def test_what_is_added_anew_whenever_a_form_sends_itself_is_not_sent_and_named(
-    page: Running,
-) -> None:
-    await has(
-        page,
-        "<input name=to><input type=hidden name=n value=1>",
-        """() => {
-            const count = () => { form.n.value = Number(form.n.value) + 1; };
-            addEventListener('submit', count, true);
-            form.addEventListener('submit', () => window.sent = true);
-        }""",
-    )
-    await sends_itself(page)
-    result = await page.call("odd", as_shown(), to="Ada")
-    assert result.failure is not None
-    assert result.failure.message.startswith("Nothing was sent")
-    assert "its page changes n" in result.failure.message
-    assert await page.page.evaluate("window.sent === undefined")
-
-
-async def test_a_form_that_is_emptied_while_it_is_looked_at_last_is_not_sent(page: Running) -> None:
-    await has(
-        page,
-        "<input name=to value=Ada>",
-        """() => {
-            let reads = 0;
-            form.addEventListener('submit', () => window.sent = true);
-            form.addEventListener('formdata', () => ++reads > 2 && form.reset());
-        }""",
-    )
-    assert (await page.call("odd", as_shown())).failure is not None
-    assert await page.page.evaluate("window.sent === undefined")
 
 
 async def test_what_is_added_to_what_the_person_changed_is_told_before(page: Running) -> None:
@@ -474,8 +340,6 @@ TAKEN = {
     # what its own script does when it is filled in: how the next call of one of that name ends
     "taken away": ("form.remove()", "UNKNOWN_CAPABILITY"),
     "made anew": ("form.outerHTML = made.createHTML(form.outerHTML)", "USER_CANCELLED"),
-    "left without its field": ("form.to.remove()", "OPERATION_FAILED"),
-    "put elsewhere": ("form.remove(), document.body.append(form)", "CANCELLED"),
 }
 
 
@@ -503,16 +367,6 @@ SWAPS = {
         "<label><input type=radio name=way value=once checked>Pay once</label>",
         "document.querySelector('[name=way]').value = 'monthly'",
         "CANCELLED",  # the browser ends a call whose tool is another by now
-    ),
-    "a box's value": (
-        "<label><input type=checkbox name=way value=once checked>Pay once</label><input name=n>",
-        "document.querySelector('[name=way]').value = 'monthly'",
-        "USER_CANCELLED",
-    ),
-    "a list's values": (
-        "<select name=way><option value=once>Pay once</select>",
-        "document.querySelector('[name=way]').options[0].value = 'monthly'",
-        "USER_CANCELLED",
     ),
     "what it says of a field": (
         "<input name=way value=1 toolparamdescription='euros'>",

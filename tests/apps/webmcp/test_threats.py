@@ -25,7 +25,6 @@ from support.tool_pages import (
     opened,
 )
 
-from abp_bridge.apps.browser.window import Window
 from abp_bridge.apps.webmcp.tool_session import MAX_TOOLS
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
@@ -238,17 +237,6 @@ async def test_a_form_that_sends_itself_gets_no_card_number_where_it_changed_mea
     assert "Nothing was sent: the page has changed its form" in ended.failure.message
     held = "[...document.querySelectorAll('#buy input')].map((each) => each.value)"
     assert set(await page.page.evaluate(held)) == {""}
-
-
-async def test_a_form_that_sends_itself_is_not_sent_where_its_window_is_all_there_is(
-    page: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def exists(_: Window) -> bool:
-        return True
-
-    monkeypatch.setattr(Window, "exists", exists)
-    nobody = Answer(Outcome.UNSUPPORTED, AnsweredBy.NOBODY)
-    assert code(await page.call("buy_now", lambda question: nobody)) == "NOT_SUPPORTED"
 
 
 async def test_a_secret_that_cannot_be_asked_for_alone_makes_a_tool_no_capability(
