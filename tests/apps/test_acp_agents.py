@@ -130,7 +130,7 @@ async def test_prompt_returns_what_the_agent_said_and_its_usage(heard: Heard) ->
 
 
 @pytest.mark.parametrize("version", [None, MODERN])
-async def test_a_permission_goes_back_by_the_id_of_the_option_that_was_chosen(
+async def test_permission_is_answered_with_the_id_of_the_chosen_option(
     heard: Heard, version: str | None
 ) -> None:
     ids = [each["optionId"] for each in OPTIONS]
@@ -153,7 +153,7 @@ async def test_a_permission_goes_back_by_the_id_of_the_option_that_was_chosen(
         assert [each["const"] for each in listed] == ids
 
 
-async def test_no_choice_is_a_cancel_and_never_an_option(heard: Heard) -> None:
+async def test_permission_without_a_choice_is_cancelled(heard: Heard) -> None:
     actions = iter(["decline", "cancel"])
 
     def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
@@ -173,7 +173,7 @@ async def test_nobody_to_ask_is_a_cancel_and_is_told(heard: Heard) -> None:
         assert "this agent asked its user something, nobody answered" in str(result.content)
 
 
-async def test_what_may_destroy_stands_on_the_option_that_rejects(heard: Heard) -> None:
+async def test_destructive_permission_defaults_to_the_option_that_rejects(heard: Heard) -> None:
     safe = {"execute": "r-1", "delete": "r-1", "move": "r-1", "read": None}
     asked: list[types.ElicitRequestFormParams] = []
 
@@ -324,7 +324,7 @@ async def test_a_clients_files_and_terminals_are_not_offered(heard: Heard) -> No
 # --- its commands ---------------------------------------------------------------------------------
 
 
-async def test_each_command_is_a_capability_and_a_list_that_changed_says_what_did(
+async def test_command_is_a_capability_and_changes_are_reported(
     heard: Heard,
 ) -> None:
     told: list[Json] = []
@@ -430,7 +430,7 @@ ENDED = {
 }
 
 
-async def test_a_turn_that_did_not_end_well_is_a_failure_with_what_was_said(tmp_path: Path) -> None:
+async def test_turn_that_fails_is_a_failure_with_its_text(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         for prompt, says in ENDED.items():
             result = await host.call("agent.prompt", prompt=prompt)
@@ -442,7 +442,7 @@ async def test_a_turn_that_did_not_end_well_is_a_failure_with_what_was_said(tmp_
             assert said(again) == "look done", prompt  # it goes on
 
 
-async def test_what_is_no_message_or_unknown_is_told_and_ends_nothing(tmp_path: Path) -> None:
+async def test_invalid_message_is_reported_and_ends_nothing(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         result = await host.call("agent.prompt", prompt="babble")
         assert said(result) == "said"
@@ -457,7 +457,7 @@ async def test_what_is_no_message_or_unknown_is_told_and_ends_nothing(tmp_path: 
             assert words in summary
 
 
-async def test_a_permission_that_nobody_can_read_is_a_cancel(tmp_path: Path) -> None:
+async def test_unreadable_permission_is_cancelled(tmp_path: Path) -> None:
     app = target("unruly", tmp_path / "heard")
     async with hosted("--app", app, answer=accept(answer="go")) as host:
         words = said(await host.call("agent.prompt", prompt="ask oddly"))
@@ -467,7 +467,7 @@ async def test_a_permission_that_nobody_can_read_is_a_cancel(tmp_path: Path) -> 
     assert others[1] == {"code": -32601, "message": "terminal/create is not offered by this client"}
 
 
-def test_a_permission_that_the_agent_takes_back_is_taken_down(tmp_path: Path) -> None:
+def test_permission_that_the_agent_cancels_is_cancelled_at_the_host(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     with RawHost("--app", target("unruly", log)) as host:
         host.initialize(elicitation={})
@@ -488,7 +488,7 @@ def begin(host: RawHost, prompt: str) -> int:
 # --- the end --------------------------------------------------------------------------------------
 
 
-async def test_a_cancelled_call_cancels_the_turn_and_the_next_one_waits_for_that(
+async def test_cancelled_call_cancels_the_turn_before_the_next(
     heard: Heard,
 ) -> None:
     async with hosted("--app", target("sdk", heard.log)) as host:
@@ -508,7 +508,7 @@ async def test_a_cancelled_call_cancels_the_turn_and_the_next_one_waits_for_that
     assert methods == ["session/prompt", "session/cancel", "session/prompt"]
 
 
-async def test_what_is_asked_after_the_cancel_is_cancelled(tmp_path: Path) -> None:
+async def test_permission_after_a_cancel_is_cancelled(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     app = target("unruly", log)
     async with hosted("--app", app, answer=accept(answer="go")) as host:
@@ -550,7 +550,7 @@ async def test_an_agent_that_cannot_be_started_says_why(command: str, says: str)
         assert says in text(await host.client.call_tool("abp_connect", {}))
 
 
-def test_at_the_end_what_is_asked_is_cancelled_before_the_agent_hears_of_it(
+def test_open_question_is_cancelled_before_the_agent_ends(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "heard"

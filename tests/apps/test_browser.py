@@ -110,6 +110,13 @@ async def opened(
             yield Running(app, person, about)
 
 
+@pytest.fixture
+async def running(browser: Browser, site: Web) -> AsyncIterator[Running]:
+    """The workshop page, open."""
+    async with opened(browser, f"{site.here}/workshop.html") as made:
+        yield made
+
+
 def page_with_icon(site: Web, icon: str) -> str:
     """The workshop under a manifest of its own."""
     named = manifest(app={"id": "t", "name": "T", "version": "1", "icon": icon})
@@ -137,7 +144,7 @@ async def refused(browser: Browser, address: str, settings: Settings = HASTY) ->
         ("/redirect?to=http://[", "is no web address"),
     ],
 )
-async def test_an_apps_icon_is_a_small_png_and_no_other_keeps_it_from_being_connected(
+async def test_icon_that_is_no_small_png_is_ignored(
     browser: Browser, site: Web, caplog: pytest.LogCaptureFixture, icon: str, why: str
 ) -> None:
     async with opened(browser, page_with_icon(site, icon)) as running:
@@ -148,22 +155,22 @@ async def test_an_apps_icon_is_a_small_png_and_no_other_keeps_it_from_being_conn
 # --- asking ---------------------------------------------------------------------------------------
 
 
-async def test_an_app_asks_by_every_global_name_and_by_the_property_it_was_given(
-    browser: Browser, site: Web
+async def test_page_asks_by_every_global_name_and_by_its_property(
+    running: Running, site: Web
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        for work in (
-            {"work": "ask", "by": "__abp_elicitation"},
-            {"work": "ask", "by": "__abpOnElicitation"},
-            {"work": "hookAsk"},
-        ):
-            response = await running.data(**work, request=CONFIRM)
-            assert (response["success"], response["data"]) == (True, {"confirmed": True}), work
-        asked = [(question.message, question.origin) for question in running.person.questions]
-        assert asked == [("Sure?", site.here)] * 3
+    running.person.answer = YES
+    for work in (
+        {"work": "ask", "by": "__abp_elicitation"},
+        {"work": "ask", "by": "__abpOnElicitation"},
+        {"work": "hookAsk"},
+    ):
+        response = await running.data(**work, request=CONFIRM)
+        assert (response["success"], response["data"]) == (True, {"confirmed": True}), work
+    asked = [(question.message, question.origin) for question in running.person.questions]
+    assert asked == [("Sure?", site.here)] * 3
 
 
-async def test_an_app_that_takes_its_handlers_through_methods_is_heard_once_by_all_its_names(
+async def test_page_that_takes_handlers_by_methods_is_heard_once(
     browser: Browser, site: Web
 ) -> None:
     async with opened(browser, f"{site.here}/hooks.html", YES) as running:
@@ -177,136 +184,121 @@ async def test_an_app_that_takes_its_handlers_through_methods_is_heard_once_by_a
         assert [report.value for report in running.person.progress] == [0.5]
 
 
-async def test_a_request_by_two_names_is_asked_once_and_asking_again_asks_again(
-    browser: Browser, site: Web
+async def test_request_by_two_names_is_asked_once(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        twice = await running.data("askTwice", request=CONFIRM)
-        assert [[answer["data"] for answer in answers] for answers in twice] == [
-            [{"confirmed": True}] * 2
-        ] * 2
-        assert len(running.person.questions) == 2
+    running.person.answer = YES
+    twice = await running.data("askTwice", request=CONFIRM)
+    assert [[answer["data"] for answer in answers] for answers in twice] == [
+        [{"confirmed": True}] * 2
+    ] * 2
+    assert len(running.person.questions) == 2
 
 
-async def test_a_request_that_its_app_takes_back_at_once_is_answered_as_withdrawn(
-    browser: Browser, site: Web
+async def test_request_that_its_page_takes_back_is_withdrawn(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        response = await running.data("takeBack", request=CONFIRM)
-        assert response["error"]["code"] == "CANCELLED"
-        assert response["metadata"]["outcome"] == "withdrawn"
+    response = await running.data("takeBack", request=CONFIRM)
+    assert response["error"]["code"] == "CANCELLED"
+    assert response["metadata"]["outcome"] == "withdrawn"
 
 
-async def test_what_an_app_asks_while_it_loads_is_asked(browser: Browser, site: Web) -> None:
+async def test_request_of_a_loading_page_is_asked(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/early.html", YES) as running:
         assert (await running.app.call_capability("run", {}, "c")).data == {"confirmed": True}
         assert running.person.questions[0].message == "At once?"
 
 
-async def test_a_bootstrap_page_is_waited_for_and_hooked_when_it_is_real(
-    browser: Browser, site: Web
-) -> None:
+async def test_bootstrap_page_is_waited_for(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/late.html", YES) as running:
         assert running.opened.session == "late"
         assert (await running.app.call_capability("run", {}, "c")).data == {"confirmed": True}
 
 
-async def test_a_request_that_cannot_be_put_to_anybody_is_answered_and_not_asked(
-    browser: Browser, site: Web
+async def test_invalid_request_gets_an_error_and_is_not_asked(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        for work in ("askTooMuch", "askNonsense"):
-            assert (await running.data(work))["error"]["code"] == "INVALID_PARAMS"
-        unknown = await running.data(
-            "ask", by="__abp_elicitation", request={"method": "elicitation/dance"}
-        )
-        assert unknown["error"]["code"] == "NOT_SUPPORTED"
-        assert running.person.questions == []
+    running.person.answer = YES
+    for work in ("askTooMuch", "askNonsense"):
+        assert (await running.data(work))["error"]["code"] == "INVALID_PARAMS"
+    unknown = await running.data(
+        "ask", by="__abp_elicitation", request={"method": "elicitation/dance"}
+    )
+    assert unknown["error"]["code"] == "NOT_SUPPORTED"
+    assert running.person.questions == []
 
 
-async def test_the_name_that_belongs_to_the_app_is_never_taken(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        names = await running.data("names")
-        assert "__abp_cancel" not in names
-        assert "__abpBridgePost" not in names
-        assert {
-            "__abp_elicitation",
-            "__abp_notification",
-            "__abp_progress",
-            "__abp_capabilities_changed",
-        } <= set(names)
+async def test_names_that_belong_to_the_page_are_not_taken(running: Running) -> None:
+    names = await running.data("names")
+    assert "__abp_cancel" not in names
+    assert "__abpBridgePost" not in names
+    assert {
+        "__abp_elicitation",
+        "__abp_notification",
+        "__abp_progress",
+        "__abp_capabilities_changed",
+    } <= set(names)
 
 
 # --- telling --------------------------------------------------------------------------------------
 
 
-async def test_a_notification_is_heard_by_every_name_and_in_every_shape(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        for by, message, more in (
-            (
-                "__abp_notification",
-                {"event": "notifications/state/changed", "data": {"field": "a"}},
-                None,
-            ),
-            (
-                "__abp_notify",
-                {"method": "notifications/state/changed", "params": {"field": "a"}},
-                None,
-            ),
-            ("__abp_notify", "state/changed", {"field": "a"}),
-            ("__abpOnNotification", {"event": "state/changed", "data": {"field": "a"}}, None),
-        ):
-            running.person.notices.clear()
-            await running.run("tell", by=by, message=message, more=more)
-            assert running.person.notices == [
-                Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", {"field": "a"})
-            ], by
+async def test_notification_is_heard_by_every_name_and_in_every_shape(running: Running) -> None:
+    for by, message, more in (
+        (
+            "__abp_notification",
+            {"event": "notifications/state/changed", "data": {"field": "a"}},
+            None,
+        ),
+        (
+            "__abp_notify",
+            {"method": "notifications/state/changed", "params": {"field": "a"}},
+            None,
+        ),
+        ("__abp_notify", "state/changed", {"field": "a"}),
+        ("__abpOnNotification", {"event": "state/changed", "data": {"field": "a"}}, None),
+    ):
+        running.person.notices.clear()
+        await running.run("tell", by=by, message=message, more=more)
+        assert running.person.notices == [
+            Notice(NoticeKind.STATE_CHANGED, "notifications/state/changed", {"field": "a"})
+        ], by
 
 
-async def test_progress_is_heard_by_every_name(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("tell", by="__abp_progress", message={"progress": 1, "total": 4})
-        await running.run("tell", by="__abpOnProgress", message={"progress": 2, "total": 4})
-        await running.run("hookTell", hook="onProgress", message={"progress": 3, "total": 4})
-        await running.run(
-            "tell",
-            by="__abp_notification",
-            message={"event": "notifications/progress", "data": {"progress": 4, "total": 4}},
-        )
-        assert [(report.value, report.total) for report in running.person.progress] == [
-            (1.0, 4.0),
-            (2.0, 4.0),
-            (3.0, 4.0),
-            (4.0, 4.0),
-        ]
+async def test_progress_is_heard_by_every_name(running: Running) -> None:
+    await running.run("tell", by="__abp_progress", message={"progress": 1, "total": 4})
+    await running.run("tell", by="__abpOnProgress", message={"progress": 2, "total": 4})
+    await running.run("hookTell", hook="onProgress", message={"progress": 3, "total": 4})
+    await running.run(
+        "tell",
+        by="__abp_notification",
+        message={"event": "notifications/progress", "data": {"progress": 4, "total": 4}},
+    )
+    assert [(report.value, report.total) for report in running.person.progress] == [
+        (1.0, 4.0),
+        (2.0, 4.0),
+        (3.0, 4.0),
+        (4.0, 4.0),
+    ]
 
 
-async def test_changed_capabilities_are_heard_by_every_name(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("tell", by="__abp_capabilities_changed", message={"added": ["a"]})
-        await running.run("tell", by="__abpOnCapabilitiesChanged", message={"added": ["b"]})
-        await running.run("hookTell", hook="onCapabilitiesChanged", message={"added": ["c"]})
-        assert {notice.kind for notice in running.person.notices} == {
-            NoticeKind.CAPABILITIES_CHANGED
-        }
-        assert [notice.data["added"] for notice in running.person.notices] == [["a"], ["b"], ["c"]]
+async def test_changed_capabilities_are_heard_by_every_name(running: Running) -> None:
+    await running.run("tell", by="__abp_capabilities_changed", message={"added": ["a"]})
+    await running.run("tell", by="__abpOnCapabilitiesChanged", message={"added": ["b"]})
+    await running.run("hookTell", hook="onCapabilitiesChanged", message={"added": ["c"]})
+    assert {notice.kind for notice in running.person.notices} == {NoticeKind.CAPABILITIES_CHANGED}
+    assert [notice.data["added"] for notice in running.person.notices] == [["a"], ["b"], ["c"]]
 
 
-async def test_a_notification_by_three_names_is_heard_once(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("tellTwice", message={"event": "x"})
-        assert [notice.name for notice in running.person.notices] == ["notifications/x"]
+async def test_a_notification_by_three_names_is_heard_once(running: Running) -> None:
+    await running.run("tellTwice", message={"event": "x"})
+    assert [notice.name for notice in running.person.notices] == ["notifications/x"]
 
 
-async def test_a_flood_arrives_whole_in_order_and_before_the_result(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("flood", times=20_000)
-        assert [notice.data["time"] for notice in running.person.notices] == list(range(20_000))
-        assert [report.value for report in running.person.progress] == [20_000.0]
+async def test_a_flood_arrives_whole_in_order_and_before_the_result(running: Running) -> None:
+    await running.run("flood", times=20_000)
+    assert [notice.data["time"] for notice in running.person.notices] == list(range(20_000))
+    assert [report.value for report in running.person.progress] == [20_000.0]
 
 
 async def test_what_was_told_before_a_question_arrives_before_it(
@@ -322,18 +314,15 @@ async def test_what_was_told_before_a_question_arrives_before_it(
         tasks.cancel_scope.cancel()
 
 
-async def test_a_notification_that_is_too_large_is_dropped_aloud(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("tellTooMuch")
-        assert "was dropped: it is larger than" in str(running.person.notices[0].data["message"])
+async def test_a_notification_that_is_too_large_is_dropped_aloud(running: Running) -> None:
+    await running.run("tellTooMuch")
+    assert "was dropped: it is larger than" in str(running.person.notices[0].data["message"])
 
 
 # --- who may speak --------------------------------------------------------------------------------
 
 
-async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser, site: Web) -> None:
+async def test_frames_that_ask_are_refused_and_reported(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/frames.html", YES) as running:
         found: Any = (await running.app.call_capability("run", {}, "c")).data
         for host in ("127.0.0.1", "localhost"):
@@ -357,49 +346,44 @@ async def test_frames_of_any_origin_are_refused_and_it_is_told(browser: Browser,
         assert len(running.person.notices) == 2
 
 
-async def test_a_window_that_an_app_opens_is_closed_and_it_is_told(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        await running.run("open", url=f"{site.elsewhere}/early.html")
-        await running.person.until(lambda: running.person.notices)
-        assert "opened a window" in str(running.person.notices[0].data["message"])
-        assert await running.data("title") == "workshop"
-        assert running.person.questions == []
+async def test_window_that_a_page_opens_is_closed_and_reported(running: Running, site: Web) -> None:
+    running.person.answer = YES
+    await running.run("open", url=f"{site.elsewhere}/early.html")
+    await running.person.until(lambda: running.person.notices)
+    assert "opened a window" in str(running.person.notices[0].data["message"])
+    assert await running.data("title") == "workshop"
+    assert running.person.questions == []
 
 
-async def test_downloads_that_a_page_starts_are_its_calls_files(
-    browser: Browser, site: Web
-) -> None:
+async def test_downloads_during_a_call_are_files_of_its_result(running: Running, site: Web) -> None:
     """By a link, by going to it, by a window; a failed one is told, and one without a call is
     refused.
     """
     file = f"{site.here}/file?body=a,b&type=text/csv&name=r.csv"
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        came: dict[str, Json] = {}
-        for work, params in {
-            "download": {},
-            "save": {"url": file, "name": "s.csv"},
-            "leave": {"to": file},
-            "open": {"url": file},
-        }.items():
-            result = await running.run(work, **params)
-            came[work] = [(each.name, each.content, each.source) for each in result.files]
-            assert "note" not in result.metadata
-        named = [("r.csv", b"a,b", "a download")]
-        assert came == {
-            "download": [("x.bin", b"x", "a download")],
-            "save": named,
-            "leave": named,
-            "open": named,
-        }
-        gone = await running.run("save", url=f"{site.here}/file?status=404", name="s.csv")
-        assert (gone.files, "s.csv failed" in str(gone.metadata["note"])) == ((), True)
-        await running.run("saveLater", url=file, name="late.csv")
-        await running.person.until(lambda: len(running.person.notices) > 1)
-        told = running.person.notices[-1].data["message"]
-        assert str(told).startswith("a download was refused")
-        assert await running.data("title") == "workshop", "the page is where it was"
+    came: dict[str, Json] = {}
+    for work, params in {
+        "download": {},
+        "save": {"url": file, "name": "s.csv"},
+        "leave": {"to": file},
+        "open": {"url": file},
+    }.items():
+        result = await running.run(work, **params)
+        came[work] = [(each.name, each.content, each.source) for each in result.files]
+        assert "note" not in result.metadata
+    named = [("r.csv", b"a,b", "a download")]
+    assert came == {
+        "download": [("x.bin", b"x", "a download")],
+        "save": named,
+        "leave": named,
+        "open": named,
+    }
+    gone = await running.run("save", url=f"{site.here}/file?status=404", name="s.csv")
+    assert (gone.files, "s.csv failed" in str(gone.metadata["note"])) == ((), True)
+    await running.run("saveLater", url=file, name="late.csv")
+    await running.person.until(lambda: len(running.person.notices) > 1)
+    told = running.person.notices[-1].data["message"]
+    assert str(told).startswith("a download was refused")
+    assert await running.data("title") == "workshop", "the page is where it was"
 
 
 async def seen(path: str, paths: list[str], times: int = 1) -> None:
@@ -417,133 +401,125 @@ async def begun(running: Running, site: Web, path: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["a download", "the page"])
-async def test_what_a_cancelled_call_waits_for_is_not_fetched_on(
-    by: str, browser: Browser, site: Web
+async def test_download_of_a_cancelled_call_is_given_up(
+    running: Running, by: str, site: Web
 ) -> None:
     path = f"/file?size=99&type=text/csv&name=r.csv&endless={by.replace(' ', '-')}"
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        async with anyio.create_task_group() as tasks:
-            if by == "a download":
-                params: Json = {"work": "save", "url": site.here + path, "name": "r.csv"}
-                tasks.start_soon(running.app.call_capability, "run", params, "c1")
-            else:
-                tasks.start_soon(running.app.download, site.here + path, {})
-            await begun(running, site, path)
-            assert path not in site.left
-            tasks.cancel_scope.cancel()
-        await seen(path, site.left)
-        assert await running.data("title") == "workshop"
+    async with anyio.create_task_group() as tasks:
+        if by == "a download":
+            params: Json = {"work": "save", "url": site.here + path, "name": "r.csv"}
+            tasks.start_soon(running.app.call_capability, "run", params, "c1")
+        else:
+            tasks.start_soon(running.app.download, site.here + path, {})
+        await begun(running, site, path)
+        assert path not in site.left
+        tasks.cancel_scope.cancel()
+    await seen(path, site.left)
+    assert await running.data("title") == "workshop"
 
 
-async def test_each_download_that_is_too_large_is_given_up(
-    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+async def test_download_that_is_too_large_is_given_up(
+    running: Running, site: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MAX_DOWNLOAD", 1_000)
     file = f"{site.here}/file?size=1000&type=text/csv&name=r.csv"
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        fits = await running.run("save", url=file, name="r.csv")
-        assert [len(each.content) for each in fits.files] == [1_000]
-        result = await running.run("saveOften", url=f"{file}&endless=2", name="r.csv", times=2)
-        assert result.files == ()
-        said = "its download r.csv has more than 1000 bytes"
-        assert str(result.metadata["note"]).count(said) == 2
+    fits = await running.run("save", url=file, name="r.csv")
+    assert [len(each.content) for each in fits.files] == [1_000]
+    result = await running.run("saveOften", url=f"{file}&endless=2", name="r.csv", times=2)
+    assert result.files == ()
+    said = "its download r.csv has more than 1000 bytes"
+    assert str(result.metadata["note"]).count(said) == 2
 
 
-async def test_what_a_page_prints_during_a_call_is_a_pdf(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        result = await running.run("print")
-        assert result.data == ["before", "after"], "as a printer would have it"
-        (printed,) = result.files
-        assert (printed.mime_type, printed.name) == ("application/pdf", "workshop.pdf")
-        assert printed.content.startswith(b"%PDF-")
-        await running.run("printOften", times=12)
-        await running.person.until(lambda: len(running.person.notices) == 2)
-        assert {notice.data["code"] for notice in running.person.notices} == {"PERMISSION_DENIED"}
+async def test_print_during_a_call_is_a_pdf(running: Running) -> None:
+    result = await running.run("print")
+    assert result.data == ["before", "after"], "as a printer would have it"
+    (printed,) = result.files
+    assert (printed.mime_type, printed.name) == ("application/pdf", "workshop.pdf")
+    assert printed.content.startswith(b"%PDF-")
+    await running.run("printOften", times=12)
+    await running.person.until(lambda: len(running.person.notices) == 2)
+    assert {notice.data["code"] for notice in running.person.notices} == {"PERMISSION_DENIED"}
 
 
-async def test_a_file_is_fetched_by_the_pages_own_rules(browser: Browser, site: Web) -> None:
+async def test_a_file_is_fetched_by_the_pages_own_rules(running: Running, site: Web) -> None:
     """With its cookies, and the app's `auth`, to its own origin; elsewhere only what CORS lets it
     read.
     """
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        await running.run("sign", cookie="session=1; path=/")
-        own = f"{site.here}/file?cookie=session%3D1&body=mine&type=text/csv"
-        file = await running.app.download(own, {})
-        assert (file.content, file.mime_type) == (b"mine", "text/csv; charset=utf-8")
-        bearer = {"type": "bearer", "token": "t"}
-        locked = f"{site.here}/file?authorization=Bearer%20t&body=open"
-        assert (await running.app.download(locked, bearer)).content == b"open"
-        refused = {
-            locked: "HTTP 401",
-            f"{site.elsewhere}/file?body=theirs": "CORS or the page's Content-Security-Policy",
-            f"{site.here}/file?size={48 * 2**20 + 1}": "it is larger than 50331648 bytes",
-            "http://": "Invalid URL",
-        }
-        for url, why in refused.items():
-            with pytest.raises(AppError, match=re.escape(why)):
-                await running.app.download(url, {})
+    await running.run("sign", cookie="session=1; path=/")
+    own = f"{site.here}/file?cookie=session%3D1&body=mine&type=text/csv"
+    file = await running.app.download(own, {})
+    assert (file.content, file.mime_type) == (b"mine", "text/csv; charset=utf-8")
+    bearer = {"type": "bearer", "token": "t"}
+    locked = f"{site.here}/file?authorization=Bearer%20t&body=open"
+    assert (await running.app.download(locked, bearer)).content == b"open"
+    refused = {
+        locked: "HTTP 401",
+        f"{site.elsewhere}/file?body=theirs": "CORS or the page's Content-Security-Policy",
+        f"{site.here}/file?size={48 * 2**20 + 1}": "it is larger than 50331648 bytes",
+        "http://": "Invalid URL",
+    }
+    for url, why in refused.items():
+        with pytest.raises(AppError, match=re.escape(why)):
+            await running.app.download(url, {})
 
 
 # --- dialogs --------------------------------------------------------------------------------------
 
 
-async def test_confirm_during_a_call_is_a_question(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        for running.person.answer, confirmed in ((YES, True), (NO, False), (DECLINED, False)):
-            assert await running.data("confirm") is confirmed
-        asked = {
-            (question.message, question.destructive, question.origin)
-            for question in running.person.questions
-        }
-        assert asked == {("Delete all?", True, site.here)}
+async def test_confirm_during_a_call_is_a_question(running: Running, site: Web) -> None:
+    for running.person.answer, confirmed in ((YES, True), (NO, False), (DECLINED, False)):
+        assert await running.data("confirm") is confirmed
+    asked = {
+        (question.message, question.destructive, question.origin)
+        for question in running.person.questions
+    }
+    assert asked == {("Delete all?", True, site.here)}
 
 
-async def test_no_question_waits_for_a_page_that_a_dialog_stops(
-    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+async def test_question_does_not_wait_for_a_page_stopped_by_a_dialog(
+    running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("abp_bridge.apps.browser.app.TURN_LIMIT", 3600.0)
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        answer, waited = running.person.elicit, []
+    running.person.answer = YES
+    answer, waited = running.person.elicit, []
 
-        async def elicit(question: Question, context: AskContext) -> Answer:
-            await running.app.wait_idle()
-            waited.append(question.message)
-            return await answer(question, context)
-
-        monkeypatch.setattr(running.person, "elicit", elicit)
-        assert await running.data("confirm") is True
-        assert waited == ["Delete all?"]
+    async def elicit(question: Question, context: AskContext) -> Answer:
         await running.app.wait_idle()
+        waited.append(question.message)
+        return await answer(question, context)
+
+    monkeypatch.setattr(running.person, "elicit", elicit)
+    assert await running.data("confirm") is True
+    assert waited == ["Delete all?"]
+    await running.app.wait_idle()
 
 
-async def test_prompt_during_a_call_is_a_question_with_its_default(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        for running.person.answer, typed in ((accepted(value="Bea"), "Bea"), (DECLINED, None)):
-            assert await running.data("prompt") == typed
-        assert running.person.questions[0].fields[0].default == "Ann"
+async def test_prompt_during_a_call_is_a_question(running: Running) -> None:
+    for running.person.answer, typed in ((accepted(value="Bea"), "Bea"), (DECLINED, None)):
+        assert await running.data("prompt") == typed
+    assert running.person.questions[0].fields[0].default == "Ann"
 
 
-async def test_an_alert_is_told_and_closed(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        assert await running.data("alert") is None
-        assert running.person.notices == [
-            Notice(
-                NoticeKind.OTHER,
-                "notifications/dialog/alert",
-                {"message": "Look!", "outcome": "dismissed"},
-            )
-        ]
+async def test_an_alert_is_told_and_closed(running: Running) -> None:
+    running.person.answer = YES
+    assert await running.data("alert") is None
+    assert running.person.notices == [
+        Notice(
+            NoticeKind.OTHER,
+            "notifications/dialog/alert",
+            {"message": "Look!", "outcome": "dismissed"},
+        )
+    ]
 
 
-async def test_a_confirm_that_no_call_asked_for_is_dismissed(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        await running.run("confirmLater")
-        await running.person.until(lambda: running.person.notices)
-        assert running.person.notices[0].name == "notifications/dialog/confirm"
-        assert await running.data("title") == "false"
-        assert running.person.questions == []
+async def test_confirm_outside_of_a_call_is_dismissed(running: Running) -> None:
+    running.person.answer = YES
+    await running.run("confirmLater")
+    await running.person.until(lambda: running.person.notices)
+    assert running.person.notices[0].name == "notifications/dialog/confirm"
+    assert await running.data("title") == "false"
+    assert running.person.questions == []
 
 
 async def test_a_call_that_is_given_up_dismisses_its_dialog(browser: Browser, site: Web) -> None:
@@ -560,55 +536,51 @@ async def test_a_call_that_is_given_up_dismisses_its_dialog(browser: Browser, si
 # --- calling --------------------------------------------------------------------------------------
 
 
-async def test_values_that_json_does_not_have_are_spelled_and_noted(
-    browser: Browser, site: Web
+async def test_values_that_json_does_not_have_are_spelled_and_noted(running: Running) -> None:
+    result = await running.run("odd")
+    assert result.data == {
+        "map": {"a": [[1, 2]]},
+        "set": [1, 2],
+        "date": "1970-01-01T00:00:00.000Z",
+        "noDate": None,
+        "big": str(2**70),
+        "not": [None, None, 0],
+        "holes": [None, None],
+        "element": "[HTMLParagraphElement]",
+        "error": {"name": "RangeError", "message": "far", "far": 7},
+        "regexp": "/a+/g",
+        "boxed": ["text", 1, True],
+        "url": "https://app.example/x",
+        "query": "[URLSearchParams]",
+        "half": "half �",
+        "__proto__x": 1,
+        "bad": "[Unreadable: sealed]",
+        "proxy": "[Unreadable: shut]",
+        "window": "[Window]",
+    }
+    assert "numbers that JSON does not have became null" in str(result.metadata["note"])
+
+
+async def test_large_result_crosses_whole_during_a_question(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        result = await running.run("odd")
-        assert result.data == {
-            "map": {"a": [[1, 2]]},
-            "set": [1, 2],
-            "date": "1970-01-01T00:00:00.000Z",
-            "noDate": None,
-            "big": str(2**70),
-            "not": [None, None, 0],
-            "holes": [None, None],
-            "element": "[HTMLParagraphElement]",
-            "error": {"name": "RangeError", "message": "far", "far": 7},
-            "regexp": "/a+/g",
-            "boxed": ["text", 1, True],
-            "url": "https://app.example/x",
-            "query": "[URLSearchParams]",
-            "half": "half �",
-            "__proto__x": 1,
-            "bad": "[Unreadable: sealed]",
-            "proxy": "[Unreadable: shut]",
-            "window": "[Window]",
-        }
-        assert "numbers that JSON does not have became null" in str(result.metadata["note"])
+    running.person.answer = YES
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: running.run("ask", by="__abp_elicitation", request=CONFIRM))
+        assert await running.data("large", size=5_000_000) == "👍" * 2_500_000
+    assert len(running.person.questions) == 1
 
 
-async def test_a_result_of_five_megabytes_crosses_whole_while_questions_go_on(
-    browser: Browser, site: Web
+async def test_a_result_that_is_too_large_is_a_clear_failure(running: Running) -> None:
+    result = await running.run("large", size=2**26)
+    assert "cannot be carried: it is larger than 67108864 characters" in str(result.failure)
+
+
+async def test_page_that_changes_builtins_changes_no_result(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: running.run("ask", by="__abp_elicitation", request=CONFIRM))
-            assert await running.data("large", size=5_000_000) == "👍" * 2_500_000
-        assert len(running.person.questions) == 1
-
-
-async def test_a_result_that_is_too_large_is_a_clear_failure(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        result = await running.run("large", size=2**26)
-        assert "cannot be carried: it is larger than 67108864 characters" in str(result.failure)
-
-
-async def test_a_page_that_changes_the_builtins_changes_nothing_of_what_crosses(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        assert await running.data("broken") == [1, {"a": ["b"]}]
+    running.person.answer = YES
+    assert await running.data("broken") == [1, {"a": ["b"]}]
 
 
 @pytest.mark.parametrize(
@@ -620,7 +592,7 @@ async def test_a_page_that_changes_the_builtins_changes_nothing_of_what_crosses(
         ("none", []),
     ],
 )
-async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signal(
+async def test_call_is_cancelled_in_the_form_that_the_page_has(
     browser: Browser, site: Web, form: str, cancelled: Json
 ) -> None:
     async with opened(browser, f"{site.here}/workshop.html?cancel={form}") as running:
@@ -637,16 +609,15 @@ async def test_a_call_is_cancelled_in_the_form_that_the_app_has_and_by_its_signa
         }
 
 
-async def test_cancelling_a_page_that_is_stuck_is_bounded(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        with anyio.move_on_after(0.2):
-            await running.run("spin", call="spinning")
-        with anyio.fail_after(1.0):
-            await running.app.cancel_call("spinning", "enough")
+async def test_cancelling_a_page_that_is_stuck_is_bounded(running: Running) -> None:
+    with anyio.move_on_after(0.2):
+        await running.run("spin", call="spinning")
+    with anyio.fail_after(1.0):
+        await running.app.cancel_call("spinning", "enough")
 
 
 @pytest.mark.parametrize("code", ["SESSION_EXPIRED", "NOT_INITIALIZED"])
-async def test_a_session_that_ended_is_begun_again_once_for_all_calls_that_need_it(
+async def test_expired_session_is_begun_again_once_for_all_calls(
     browser: Browser, site: Web, code: str
 ) -> None:
     async with opened(browser, f"{site.here}/workshop.html?expired={code}") as running:
@@ -674,7 +645,7 @@ async def test_a_session_that_ended_is_begun_again_once_for_all_calls_that_need_
         ("only", "From the manifest"),
     ],
 )
-async def test_capabilities_are_what_the_app_says_last_and_most_richly(
+async def test_capabilities_are_merged_from_manifest_and_list(
     browser: Browser, site: Web, listing: str, description: str
 ) -> None:
     async with opened(browser, f"{site.here}/workshop.html?list={listing}") as running:
@@ -684,7 +655,7 @@ async def test_capabilities_are_what_the_app_says_last_and_most_richly(
         assert warned is (listing == "only")
 
 
-async def test_what_only_the_manifest_names_is_told(browser: Browser, site: Web) -> None:
+async def test_capability_only_in_the_manifest_is_a_warning(browser: Browser, site: Web) -> None:
     """It is no capability (D3), and does not vanish."""
     named = [{"name": name} for name in ("run", "report.pdf", "report.csv", "n" * 121)]
     manifest = {"abp": "0.1", "app": {"id": "tests", "name": "Tests"}, "capabilities": named}
@@ -734,23 +705,22 @@ async def test_a_page_with_a_mistake_in_its_script_is_told_where(
     assert "secret" not in said
 
 
-async def test_a_pages_console_is_told_as_its_own_words(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        failure = (await running.run("grumble", words="it is late")).failure
-        assert failure is not None
-        assert "TypeError: no such thing (at /workshop.js:" in failure.message
-        told = [each for each in running.person.notices if each.kind is NoticeKind.CONSOLE]
-        lines = [(each.data["level"], each.data["message"]) for each in told]
-        assert set(lines) == {
-            ("error", 'no paper {"tray":2} RangeError: far'),
-            ("warning", "it is late"),
-            ("error", "Uncaught (in promise) Error: nobody caught it"),
-            ("error", "Uncaught SyntaxError: too late"),
-            ("error", f"GET {site.here}/no.json was answered with HTTP 404"),
-        }
-        places = [str(each.data["at"]) for each in told if "at" in each.data]
-        assert len(places) == 4
-        assert all(re.fullmatch(r"/workshop\.js:\d+:\d+", each) for each in places)
+async def test_a_pages_console_is_told_as_its_own_words(running: Running, site: Web) -> None:
+    failure = (await running.run("grumble", words="it is late")).failure
+    assert failure is not None
+    assert "TypeError: no such thing (at /workshop.js:" in failure.message
+    told = [each for each in running.person.notices if each.kind is NoticeKind.CONSOLE]
+    lines = [(each.data["level"], each.data["message"]) for each in told]
+    assert set(lines) == {
+        ("error", 'no paper {"tray":2} RangeError: far'),
+        ("warning", "it is late"),
+        ("error", "Uncaught (in promise) Error: nobody caught it"),
+        ("error", "Uncaught SyntaxError: too late"),
+        ("error", f"GET {site.here}/no.json was answered with HTTP 404"),
+    }
+    places = [str(each.data["at"]) for each in told if "at" in each.data]
+    assert len(places) == 4
+    assert all(re.fullmatch(r"/workshop\.js:\d+:\d+", each) for each in places)
 
 
 SAID_SECRETS: dict[str, tuple[Json, Json]] = {  # what is answered, and what of it the page says
@@ -762,26 +732,26 @@ SAID_SECRETS: dict[str, tuple[Json, Json]] = {  # what is answered, and what of 
 }
 
 
-async def test_no_secret_is_told_from_a_pages_console(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
+async def test_console_of_a_page_tells_no_secret(running: Running) -> None:
+    running.person.answer = YES
 
-        async def say(secret: Json, **params: Json) -> str:
-            running.person.answer = accepted(value=secret)
-            running.person.notices.clear()
-            if params:
-                kind = "integer" if isinstance(secret, int) else "string"
-                asked = {"prompt": "Password?", "sensitive": True, "schema": {"type": kind}}
-                request = {"method": "elicitation/input", "params": asked}
-                await running.run("ask", by="__abp_elicitation", request=request)
-            await running.run("echo", **params)
-            assert len(running.person.notices) >= 4
-            return json.dumps([each.data for each in running.person.notices])
+    async def say(secret: Json, **params: Json) -> str:
+        running.person.answer = accepted(value=secret)
+        running.person.notices.clear()
+        if params:
+            kind = "integer" if isinstance(secret, int) else "string"
+            asked = {"prompt": "Password?", "sensitive": True, "schema": {"type": kind}}
+            request = {"method": "elicitation/input", "params": asked}
+            await running.run("ask", by="__abp_elicitation", request=request)
+        await running.run("echo", **params)
+        assert len(running.person.notices) >= 4
+        return json.dumps([each.data for each in running.person.notices])
 
-        for secret, said in SAID_SECRETS.values():
-            told = await say(secret, words=said)
-            assert "[secret]" in told
-            assert not re.search("hunter|4829|p%40ss|p@ss|pa..?ss", told), told
-        assert "hunter" not in await say("hunter2-by-prompt")
+    for secret, said in SAID_SECRETS.values():
+        told = await say(secret, words=said)
+        assert "[secret]" in told
+        assert not re.search("hunter|4829|p%40ss|p@ss|pa..?ss", told), told
+    assert "hunter" not in await say("hunter2-by-prompt")
 
 
 async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser, site: Web) -> None:
@@ -789,9 +759,7 @@ async def test_an_app_that_refuses_to_be_initialised_is_quoted(browser: Browser,
     assert str(problem) == f"{site.here} refused initialize: NOT_SUPPORTED: not today."
 
 
-async def test_a_page_that_goes_elsewhere_before_it_is_an_app_is_refused(
-    browser: Browser, site: Web
-) -> None:
+async def test_page_that_leads_elsewhere_is_refused(browser: Browser, site: Web) -> None:
     problem = await refused(browser, f"{site.here}/strays.html?to={site.elsewhere}/early.html")
     assert f"went to {site.elsewhere}/early.html" in str(problem)
 
@@ -831,45 +799,42 @@ async def asked_then(running: Running, work: str, **params: Json) -> CallResult:
     return results[0]
 
 
-async def test_a_page_that_goes_elsewhere_during_a_question_is_gone(
-    browser: Browser, site: Web
+async def test_page_that_leaves_during_a_question_is_disconnected(
+    running: Running, site: Web
 ) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        result = await asked_then(running, "leave", to=f"{site.elsewhere}/early.html")
-        assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
-        assert running.person.reasons == [f"its page went to {site.elsewhere}/early.html"]
-        again = await running.run("title")
-        assert again.failure is not None
-        assert again.failure.code == "DISCONNECTED"
-        assert await running.app.capabilities() == ()
-        assert len(running.person.questions) == 1, "the page that came after must not ask"
+    result = await asked_then(running, "leave", to=f"{site.elsewhere}/early.html")
+    assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
+    assert running.person.reasons == [f"its page went to {site.elsewhere}/early.html"]
+    again = await running.run("title")
+    assert again.failure is not None
+    assert again.failure.code == "DISCONNECTED"
+    assert await running.app.capabilities() == ()
+    assert len(running.person.questions) == 1, "the page that came after must not ask"
 
 
-async def test_a_page_that_is_loaded_anew_has_lost_its_session(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        result = await asked_then(running, "reload")
-        assert result.failure is not None
-        assert result.failure.code == "DISCONNECTED"
-        assert len(running.person.reasons) == 1
-        assert "loaded anew" in running.person.reasons[0]
+async def test_page_that_reloads_is_disconnected(running: Running) -> None:
+    result = await asked_then(running, "reload")
+    assert result.failure is not None
+    assert result.failure.code == "DISCONNECTED"
+    assert len(running.person.reasons) == 1
+    assert "loaded anew" in running.person.reasons[0]
 
 
-async def test_a_page_that_only_changes_its_address_goes_on(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html", YES) as running:
-        assert await running.data("stay") == "/elsewhere"
-        assert (await running.data("ask", by="__abp_elicitation", request=CONFIRM))["success"]
-        assert running.person.reasons == []
+async def test_page_that_only_changes_its_address_stays_connected(running: Running) -> None:
+    running.person.answer = YES
+    assert await running.data("stay") == "/elsewhere"
+    assert (await running.data("ask", by="__abp_elicitation", request=CONFIRM))["success"]
+    assert running.person.reasons == []
 
 
-async def test_a_page_that_crashes_is_gone(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html") as running:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: running.run("hold"))
-            session = await browser.contexts[0].new_cdp_session(browser.contexts[0].pages[0])
-            tasks.start_soon(lambda: quietly(session.send("Page.crash")))
-            await running.person.until(lambda: running.person.reasons)
-            tasks.cancel_scope.cancel()
-        assert running.person.reasons == ["its page crashed"]
+async def test_a_page_that_crashes_is_gone(running: Running, browser: Browser) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: running.run("hold"))
+        session = await browser.contexts[0].new_cdp_session(browser.contexts[0].pages[0])
+        tasks.start_soon(lambda: quietly(session.send("Page.crash")))
+        await running.person.until(lambda: running.person.reasons)
+        tasks.cancel_scope.cancel()
+    assert running.person.reasons == ["its page crashed"]
 
 
 async def quietly(work: Awaitable[object]) -> None:
@@ -889,7 +854,7 @@ async def test_a_page_that_is_closed_is_gone_once(browser: Browser, site: Web) -
 # --- processes ------------------------------------------------------------------------------------
 
 
-async def test_of_what_playwright_turns_on_and_off_in_a_browser_nothing_is_forgotten(
+async def test_chromium_has_every_feature_flag_of_playwright(
     browser: Browser,
 ) -> None:
     session = await browser.new_browser_cdp_session()
@@ -1031,7 +996,7 @@ async def test_a_sandbox_that_cannot_start_says_what_to_do(site: Web) -> None:
             pass
 
 
-def test_a_page_without_playwright_names_what_brings_it_here() -> None:
+def test_page_without_playwright_names_the_extra_to_install() -> None:
     code = """
 import sys
 sys.modules["playwright"] = None
@@ -1157,7 +1122,7 @@ async def disconnected(
     assert (await host.status())["apps"] == {}
 
 
-async def test_a_browser_that_is_killed_takes_its_question_down_and_the_app_can_be_connected_again(
+async def test_killed_browser_ends_its_question_and_can_be_reconnected(
     mark: str,
 ) -> None:
     asked = anyio.Event()
@@ -1175,7 +1140,7 @@ async def test_a_browser_that_is_killed_takes_its_question_down_and_the_app_can_
 
 @pytest.mark.process
 @pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGKILL])
-def test_however_the_bridge_ends_no_browser_is_left(mark: str, end: signal.Signals | None) -> None:
+def test_no_browser_is_left_when_the_bridge_ends(mark: str, end: signal.Signals | None) -> None:
     with RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark}) as host:
         host.initialize(elicitation={})
         host.request("tools/call", {"name": "abp_connect", "arguments": {}})
@@ -1194,7 +1159,7 @@ def test_however_the_bridge_ends_no_browser_is_left(mark: str, end: signal.Signa
 
 
 @pytest.mark.process
-def test_a_host_that_signals_every_process_finds_no_file_left(mark: str) -> None:
+def test_no_temporary_file_is_left_when_all_processes_are_signalled(mark: str) -> None:
     """Some hosts end a server with all its descendants: then Playwright's driver takes nothing
     away.
     """

@@ -56,7 +56,7 @@ def said_by(console: Console, told: list[Notice], words: str, **more: Json) -> s
     return describe_notice(told[-1])
 
 
-def test_where_a_line_was_cut_no_beginning_of_a_secret_stands() -> None:
+def test_cut_line_of_a_console_has_no_part_of_a_secret() -> None:
     told: list[Notice] = []
     console = Console(told.append, lambda: "", lambda: 0.0)
     words = "so it is: hunter"

@@ -220,9 +220,7 @@ async def test_redirects_in_a_circle_end(running: Web) -> None:
         "http://169.254.169.254/latest/",
     ],
 )
-async def test_a_redirect_to_a_private_host_that_nobody_named_is_refused(
-    running: Web, to: str
-) -> None:
+async def test_redirect_to_an_unnamed_private_host_is_refused(running: Web, to: str) -> None:
     said = await problem(f"{running.here}/redirect?to={to.format(port=running.port)}")
     assert said.code == "PERMISSION_DENIED"
     assert "on a private network" in str(said)
@@ -491,7 +489,7 @@ def test_letters_of_other_scripts_are_quoted_and_the_fragment_stays() -> None:
         "htps://user:hunter2@example.org",
     ],
 )
-def test_what_is_wrong_with_an_address_tells_no_secret_of_it(target: str) -> None:
+def test_error_about_an_address_tells_no_secret(target: str) -> None:
     with pytest.raises(AppError) as refused:
         split(target)
     assert not re.search("hunt|er2", f"{refused.value}{show_target(target)}")

@@ -61,7 +61,7 @@ def exotic(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return target("exotic", request.param, log), log
 
 
-def test_who_is_disconnected_while_it_asks_has_an_answer_to_each_question(tmp_path: Path) -> None:
+def test_server_disconnected_while_it_asks_gets_answers(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     with RawHost("--app", target("exotic", "legacy", log)) as host:
         host.initialize(elicitation={"form": {}})
@@ -76,7 +76,7 @@ def test_who_is_disconnected_while_it_asks_has_an_answer_to_each_question(tmp_pa
 # --- what it offers and returns -------------------------------------------------------------------
 
 
-async def test_tools_are_capabilities_with_all_that_the_server_says_of_them(tmp_path: Path) -> None:
+async def test_tools_are_capabilities_with_their_annotations(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         said = text(await host.client.call_tool("abp_connect", {}))
         assert f"unruly (mcp:{Path(sys.executable).name} unruly_server.py heard)." in said
@@ -135,7 +135,7 @@ async def test_resources_and_prompts_are_reached_by_capabilities() -> None:
         assert "Ask before you order." in text(await host.client.call_tool("abp_connect", {}))
 
 
-async def test_what_is_not_there_is_an_error_and_what_is_not_carried_is_named(
+async def test_missing_resource_is_an_error_and_completion_a_warning(
     exotic: tuple[str, Path],
 ) -> None:
     async with hosted("--app", exotic[0]) as host:
@@ -179,7 +179,7 @@ async def test_a_form_is_asked_and_its_outcome_goes_back(
         assert "Stub T" not in form.message  # its own words are not who asks
 
 
-async def test_nobody_to_ask_is_a_cancel_and_never_an_error(exotic: tuple[str, Path]) -> None:
+async def test_question_without_a_user_is_cancelled(exotic: tuple[str, Path]) -> None:
     async with hosted("--app", exotic[0]) as host:
         result = await host.call("ask", a="x")
         assert structured(result)["action"] == "cancel"
@@ -233,7 +233,7 @@ AGAIN = "Call again when done. (retryable)"
     ],
     ids=["none", "accepted", "declined", "dismissed", "too many"],
 )
-async def test_who_calls_hears_what_became_of_the_addresses_that_a_server_wants_visited(
+async def test_call_tells_what_became_of_addresses_to_visit(
     links: int, action: str, asked: int, says: str
 ) -> None:
     shown: list[str] = []
@@ -247,7 +247,7 @@ async def test_who_calls_hears_what_became_of_the_addresses_that_a_server_wants_
     assert len(shown) == asked
 
 
-async def test_who_has_been_at_an_address_by_the_servers_own_word_was_there() -> None:
+async def test_completed_elicitation_counts_as_visited() -> None:
     async with hosted("--app", target("exotic", "legacy"), answer=lambda params: None) as host:
 
         async def notes() -> None:
@@ -279,7 +279,7 @@ async def test_a_model_is_asked_in_the_servers_words_and_answers_in_its_own(
     assert sent == SAMPLING
 
 
-async def test_without_a_model_sampling_is_not_declared_and_refused_all_the_same(
+async def test_sampling_without_a_model_is_refused(
     exotic: tuple[str, Path],
 ) -> None:
     async with hosted("--app", exotic[0], answer=refuse("decline")) as host:
@@ -296,7 +296,7 @@ FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
     [("accept", True), ("cancel", True), ("decline", False)],
     ids=["goes and says so", "goes and closes the question", "declines"],
 )
-async def test_a_person_is_sent_to_sign_in_to_a_server_over_http(
+async def test_user_is_sent_to_sign_in_to_an_http_server(
     tmp_path: Path, action: str, goes: bool
 ) -> None:
     asked: list[types.ElicitRequestURLParams] = []
@@ -372,7 +372,7 @@ async def test_an_acp_client_is_asked(exotic: tuple[str, Path]) -> None:
     assert '{\\"s\\": \\"hello\\"}' in words
 
 
-async def test_what_is_asked_when_the_session_is_over_is_cancelled_for_that_reason(
+async def test_question_after_the_session_is_cancelled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked: Json = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -494,7 +494,7 @@ async def test_a_server_that_cannot_be_connected_says_why(command: str, says: st
         assert says in text(await host.client.call_tool("abp_connect", {}))
 
 
-def test_at_the_end_what_is_asked_is_cancelled_before_the_server_hears_of_it(
+def test_open_question_is_cancelled_before_the_server_ends(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "heard"

@@ -148,7 +148,7 @@ def test_an_address_that_is_not_shown_whole_stands_in_no_command(
 
 
 @pytest.mark.browser
-async def test_who_signed_in_once_is_signed_in_for_the_app(member: Member) -> None:
+async def test_profile_of_login_is_signed_in_for_the_app(member: Member) -> None:
     site, profile, told = member.site, member.profile, member.told
     assert told["serve"] == [
         *("abp-bridge", "serve", "--app", site.here),
@@ -205,7 +205,7 @@ def _fill(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_folder_that_is_no_profile_of_ours_is_left_alone(what: str, tmp_path: Path) -> None:
+def test_folder_that_is_not_our_profile_is_not_changed(what: str, tmp_path: Path) -> None:
     why, make = WRONG[what]
     folder = tmp_path / "profile"
     make(folder)
@@ -268,7 +268,7 @@ OURS = """() => [Object.getOwnPropertyNames(window).filter((name) => name.starts
 
 
 @pytest.mark.browser
-async def test_a_tab_of_a_running_browser_is_used_when_its_person_allows_it(
+async def test_tab_of_a_running_browser_is_used_when_the_user_allows_it(
     site: Members, tmp_path: Path
 ) -> None:
     asked: list[str] = []
@@ -326,7 +326,7 @@ async def test_a_running_browser_without_a_tab_of_the_app_gets_one_that_is_close
 @pytest.mark.parametrize(
     "url", ["http://192.0.2.1:9222", "http://browser.example:9222", "https://127.0.0.1:1", "9222"]
 )
-def test_a_browser_elsewhere_is_not_driven(url: str) -> None:
+def test_browser_on_another_machine_is_refused(url: str) -> None:
     ended = run("serve", "--app", "https://app.example", "--browser-url", url)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "it must be http://127.0.0.1:PORT, a browser on this machine" in ended.stderr

@@ -133,7 +133,7 @@ def check(result: CallToolResult, failed: bool, words: str, kind: str) -> None:
 
 
 @pytest.mark.browser
-async def test_what_a_page_returns_or_throws_is_named(site: Web) -> None:
+async def test_invalid_result_of_a_page_is_named(site: Web) -> None:
     async with hosted("--app", f"{site.here}/sloppy.html") as host:
         for kind, (failed, words) in CALLS.items():
             check(await host.call("run", kind=kind), failed, words, kind)
@@ -260,7 +260,7 @@ async def called(tmp_path: Path) -> AsyncIterator[tuple[Hosted, App]]:
         await app.aclose()
 
 
-async def test_what_a_program_answers_is_named_at_once(tmp_path: Path) -> None:
+async def test_invalid_result_of_a_program_is_named(tmp_path: Path) -> None:
     async with called(tmp_path) as (host, app):
         for kind, (answer, failed, words) in PIPED.items():
             results: list[CallToolResult] = []
@@ -290,7 +290,7 @@ HEAVY: dict[str, bytes] = {
 
 @pytest.mark.process
 @pytest.mark.parametrize("heavy", HEAVY.values(), ids=HEAVY)
-async def test_a_host_is_answered_before_what_is_heavy(tmp_path: Path, heavy: bytes) -> None:
+async def test_host_is_answered_before_a_heavy_message(tmp_path: Path, heavy: bytes) -> None:
     async with called(tmp_path) as (host, app), anyio.create_task_group() as tasks:
         tasks.start_soon(host.call, "run")
         asked = await app.next("capabilities/call")

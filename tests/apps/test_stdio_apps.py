@@ -47,7 +47,7 @@ async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
     assert " 0 failed, 0 to look at, " in ended.stdout
 
 
-async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:
+async def test_app_in_envelopes_is_answered_in_envelopes() -> None:
     async with hosted(
         "--app", program(APPS / "envelope.py"), answer=accept(selected="tea")
     ) as host:
@@ -83,7 +83,7 @@ async def odd_call(folder: Path, said: list[str]) -> AsyncIterator[tuple[Hosted,
         yield host, app, (await app.next("capabilities/call"))["id"]
 
 
-async def test_an_app_that_misbehaves_is_told_so_and_the_session_goes_on(tmp_path: Path) -> None:
+async def test_misbehaving_app_gets_errors_and_stays_connected(tmp_path: Path) -> None:
     said: list[str] = []
     async with odd_call(tmp_path, said) as (host, app, call):
         await app.write(b"Listening on port 3000\n")
@@ -139,7 +139,7 @@ async def test_one_broken_app_does_not_take_the_others_down() -> None:
         assert text(await host.call("demo.echo", value="fine")) == "fine"
 
 
-async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
+async def test_secret_in_an_app_command_is_not_shown() -> None:
     app = f"{program(APPS / 'envelope.py')} --token=hunter2"
     missing = "http://user:hunter2@127.0.0.1:1/?key=hunter2"
     async with hosted(
@@ -157,7 +157,7 @@ async def test_secrets_in_an_apps_command_are_shown_to_nobody() -> None:
         assert "hunter2" not in json.dumps(host.wire.lines)
 
 
-async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
+async def test_capability_of_two_apps_needs_the_app_name() -> None:
     async with hosted(
         "--app", "demo", "--app", f"stdio:{sys.executable} -P -m abp_bridge.apps.demo"
     ) as host:
@@ -173,7 +173,7 @@ async def test_the_same_capability_of_two_apps_needs_the_apps_name() -> None:
         assert {"abp_demo_echo", "abp_demo_echo_2"} <= set(tools)
 
 
-async def test_what_is_told_with_the_first_words_is_told_in_the_apps_name() -> None:
+async def test_notification_with_the_greeting_has_the_apps_name() -> None:
     async with hosted("--app", scripted(APPS / "early.json")) as host:
         uri = "abp://early/state/mood"
         await host.client.session.subscribe_resource(uri)
@@ -192,7 +192,7 @@ async def nobody(params: Json) -> None:
     await anyio.sleep_forever()
 
 
-async def test_what_an_app_asks_while_it_is_shut_down_is_answered(tmp_path: Path) -> None:
+async def test_question_during_shutdown_is_answered(tmp_path: Path) -> None:
     confirm = {"method": "elicitation/confirm", "params": {"message": "Save before you go?"}}
     last = [{"jsonrpc": "2.0", "id": f"q{each}", **confirm} for each in range(20)]
     async with (
@@ -216,7 +216,7 @@ async def test_what_an_app_asks_while_it_is_shut_down_is_answered(tmp_path: Path
     assert {each["result"]["metadata"]["answeredBy"] for each in answers} == {"nobody"}
 
 
-def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
+def test_app_that_exits_without_an_answer_is_disconnected_quietly(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with RawHost("--app", scripted(APPS / "early.json")) as host:
@@ -229,7 +229,7 @@ def test_apps_that_end_without_a_goodbye_are_disconnected_quietly(
 
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
-async def test_what_an_apps_shell_started_ends_with_a_bridge_that_is_killed(tmp_path: Path) -> None:
+async def test_child_of_an_app_ends_when_the_bridge_is_killed(tmp_path: Path) -> None:
     started = tmp_path / "started"
     app = shlex.join([sys.executable, str(APPS / "envelope.py")])
     script = f"sleep 600 & echo $! > {shlex.quote(str(started))}; {app}; true"

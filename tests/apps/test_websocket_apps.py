@@ -115,7 +115,7 @@ async def app_at_socket(
 
 
 @pytest.mark.parametrize("method", QUESTIONS)
-async def test_what_an_app_asks_over_a_websocket_is_asked_and_answered(method: str) -> None:
+async def test_question_over_a_websocket_is_answered(method: str) -> None:
     params, given = QUESTIONS[method]
     async with (
         program_at_socket(*DEMO) as url,
@@ -125,7 +125,7 @@ async def test_what_an_app_asks_over_a_websocket_is_asked_and_answered(method: s
     assert (response["success"], response["data"]) == (True, given)
 
 
-async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> None:
+async def test_app_in_envelopes_is_answered_in_envelopes() -> None:
     async with (
         program_at_socket(sys.executable, str(APPS / "envelope.py")) as url,
         hosted("--app", url, answer=accept(selected="tea")) as host,
@@ -135,7 +135,7 @@ async def test_an_app_that_answers_in_envelopes_is_spoken_to_in_envelopes() -> N
         assert (status["origin"], status["progress"]["value"]) == (url, 0.5)
 
 
-async def test_a_message_of_several_lines_is_one_and_what_is_none_is_told() -> None:
+async def test_websocket_message_of_several_lines_is_one() -> None:
     async def play(app: SocketApp) -> None:
         await app.open("work")
         call = await app.next("capabilities/call")
@@ -299,7 +299,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-async def test_an_app_that_lets_nobody_in_is_told_with_its_reason(case: str) -> None:
+async def test_refused_websocket_is_reported_with_its_reason(case: str) -> None:
     process, words = REFUSALS[case]
     async with at_socket(nothing, process_request=process) as url:
         told = await words_of(url)

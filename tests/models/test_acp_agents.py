@@ -106,7 +106,7 @@ async def test_an_image_goes_along_where_it_takes_them(heard: Heard, tmp_path: P
     ]
 
 
-async def test_nobody_is_there_to_be_asked(heard: Heard, tmp_path: Path) -> None:
+async def test_requests_of_a_model_agent_are_refused(heard: Heard, tmp_path: Path) -> None:
     response = await answer(acp(tmp_path), "ask")
     refused = {"outcome": {"outcome": "selected", "optionId": "p-3"}}
     assert json.loads(response.content) == {
@@ -134,7 +134,7 @@ async def test_a_tool_that_it_used_without_asking_leaves_no_answer(
 
 
 @pytest.mark.parametrize(("how", "set_by"), [("", "set_mode"), ("options", "set_config_option")])
-async def test_it_is_put_in_its_most_cautious_mode_unless_it_may_use_tools(
+async def test_agent_without_tools_is_put_in_its_most_cautious_mode(
     heard: Heard, tmp_path: Path, how: str, set_by: str
 ) -> None:
     response = await answer(acp(tmp_path, how), "Hi")

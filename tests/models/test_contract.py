@@ -175,7 +175,7 @@ EARLY = [
     ],
     indirect=["each"],
 )
-async def test_a_turn_that_ends_early_leaves_nothing_behind(
+async def test_turn_that_ends_early_leaves_nothing_running(
     each: Local | Remote, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No connection, and no process: not even one that ignores SIGTERM, and whatever it is told;
@@ -210,7 +210,7 @@ async def test_a_turn_that_ends_early_leaves_nothing_behind(
     await each.agent.stop("none")
 
 
-async def test_one_that_is_gone_in_the_middle_brought_no_answer(each: Local | Remote) -> None:
+async def test_agent_that_dies_in_a_turn_gives_no_answer(each: Local | Remote) -> None:
     session = await each.agent.start(StartOptions())
     with pytest.raises(AgentError) as problem:
         await each.agent.send(session, user("die"), timeout_ms=LIMIT)

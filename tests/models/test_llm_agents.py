@@ -108,7 +108,7 @@ STEP = 7  # bytes: a prime, so that cuts are at any place of a line
 
 
 @each_wire
-async def test_an_answer_that_is_cut_anywhere_is_none(api: str) -> None:
+async def test_answer_cut_anywhere_is_truncated(api: str) -> None:
     """Until the API has said why it stopped; its libraries call such an answer finished."""
     wire = WIRES[api]
     whole, line = wire.stream(), Line([])
@@ -226,7 +226,7 @@ async def test_an_error_says_why_and_when_to_try_again(
 
 
 @each_wire
-async def test_a_key_that_stands_for_the_models_name_or_in_its_address_is_not_said_again(
+async def test_key_as_model_name_or_in_the_address_is_not_quoted(
     api: str,
 ) -> None:
     written, part, heard = "sk-proj-" + 8 * "a1b2c3d4e5", "f6a7b8c9d0e1f2a3b4", Heard()
@@ -302,7 +302,7 @@ async def test_an_answer_is_bounded(api: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @each_wire
-async def test_nobody_is_followed_with_the_key(api: str) -> None:
+async def test_redirect_is_not_followed_with_the_key(api: str) -> None:
     line = Line([], 307, {"location": "https://elsewhere.example/v1"})
     problem = await fail(agent(api, line))
     assert (problem.code, "https://elsewhere.example/v1" in str(problem)) == ("FAILED", True)

@@ -206,7 +206,7 @@ async def test_a_no_sends_nothing(answer: str | Answer, by: AnsweredBy) -> None:
         Answer(Outcome.INVALID, AnsweredBy.PERSON),
     ],
 )
-async def test_nobodys_yes_sends_nothing(answer: Answer) -> None:
+async def test_yes_that_is_not_a_users_sends_nothing(answer: Answer) -> None:
     model = Model()
     with pytest.raises(SurfaceUnsupportedError, match="no person approved"):
         await ask(model, Person(answer))
@@ -352,7 +352,7 @@ async def test_where_nothing_can_be_typed_an_answer_is_passed_on_or_kept() -> No
 
 
 @pytest.mark.parametrize("decisions", [("review", "pass"), ("send",)])
-async def test_what_no_eye_sees_of_an_answer_does_not_leave_and_is_counted(
+async def test_hidden_characters_of_an_answer_are_removed_and_counted(
     decisions: tuple[str, ...],
 ) -> None:
     """Who gets it may print it, and a terminal would be repainted."""
@@ -441,7 +441,7 @@ async def test_what_cannot_be_shown_is_no_answer(text: str | None, cut: bool) ->
         await ask(Model(answer), Person("send"), of_a_server())
 
 
-async def test_what_cannot_be_sent_is_refused_before_anybody_is_asked() -> None:
+async def test_invalid_sampling_is_refused_before_the_user_is_asked() -> None:
     person = Person("send")
     with pytest.raises(RemoteProtocolError, match="at most"):
         await ask(Model(), person, task(words="x " * 30_000))

@@ -74,7 +74,7 @@ async def test_a_list_that_names_an_option_twice_is_sent(page: Running) -> None:
     assert (await page.call("odd", as_shown(land="de"))).data == ["land=de"]
 
 
-async def test_of_boxes_that_have_one_value_only_what_was_chosen_is_marked(page: Running) -> None:
+async def test_boxes_with_the_same_value_are_told_apart(page: Running) -> None:
     box = "<label><input type=checkbox name=yes>{}</label>"
     await has(page, f"{box.format('Terms')}{box.format('Newsletter')}<input name=note value=n>")
 
@@ -91,7 +91,7 @@ async def test_of_boxes_that_have_one_value_only_what_was_chosen_is_marked(page:
     assert len(page.person.questions) == 1
 
 
-async def test_of_buttons_that_have_one_value_the_chosen_one_is_marked(page: Running) -> None:
+async def test_radio_buttons_with_the_same_value_are_told_apart(page: Running) -> None:
     await has(
         page,
         "<label><input type=radio name=way>Slow</label>"
@@ -193,7 +193,7 @@ ADDED = {
 
 
 @pytest.mark.parametrize("who", ADDED)
-async def test_what_is_sent_beside_the_fields_is_told_before(page: Running, who: str) -> None:
+async def test_extra_entries_of_a_form_are_shown(page: Running, who: str) -> None:
     inner, script, told, sent = ADDED[who]
     await has(page, f"<input name=to value=Ada>{inner}", script)
     assert (await page.call("odd", as_shown())).data == sent
@@ -201,7 +201,7 @@ async def test_what_is_sent_beside_the_fields_is_told_before(page: Running, who:
     assert asked.note.endswith(told)
 
 
-async def test_a_page_that_empties_its_form_once_it_is_sent_has_not_called_it_off(
+async def test_form_emptied_after_it_was_sent_has_an_unknown_outcome(
     page: Running,
 ) -> None:
     empties = "form.addEventListener('submit', () => form.reset())"
@@ -213,9 +213,7 @@ async def test_a_page_that_empties_its_form_once_it_is_sent_has_not_called_it_of
 
 
 @pytest.mark.parametrize("who", ["by a listener", "by the browser"])
-async def test_what_a_form_that_sends_itself_sends_beside_its_fields_is_told_before(
-    page: Running, who: str
-) -> None:
+async def test_extra_entries_of_an_autosubmit_form_are_shown(page: Running, who: str) -> None:
     inner, script, told, sent = ADDED[who]
     await has(page, f"<input name=to value=Ada>{inner}", script)
     await sends_itself(page)
@@ -229,7 +227,7 @@ async def test_what_a_form_that_sends_itself_sends_beside_its_fields_is_told_bef
     assert len(page.person.questions) == 2
 
 
-async def test_a_form_that_sends_itself_is_not_sent_where_it_would_send_other_than_was_told(
+async def test_autosubmit_form_that_differs_from_the_question_is_not_sent(
     page: Running,
 ) -> None:
     await has(page, "<input name=to><input type=hidden name=n value=1>")
@@ -263,7 +261,7 @@ FILLED = {
 
 
 @pytest.mark.parametrize("what", FILLED)
-async def test_what_a_page_adds_as_its_form_is_filled_in_is_told_before_it_sends_itself(
+async def test_entries_added_while_an_autosubmit_form_is_filled_are_shown(
     page: Running, what: str
 ) -> None:
     inner, does, told, sent = FILLED[what]
@@ -282,7 +280,7 @@ async def test_what_a_page_adds_as_its_form_is_filled_in_is_told_before_it_sends
     )
 
 
-async def test_of_what_a_page_adds_as_it_is_filled_in_nothing_is_sent_without_a_yes(
+async def test_entries_added_while_a_form_is_filled_need_a_yes(
     page: Running,
 ) -> None:
     inner, does, _, _ = FILLED["another field"]
@@ -299,7 +297,7 @@ async def test_of_what_a_page_adds_as_it_is_filled_in_nothing_is_sent_without_a_
     assert len(page.person.questions) == 1
 
 
-async def test_what_is_added_to_what_the_person_changed_is_told_before(page: Running) -> None:
+async def test_entries_added_to_changed_values_are_shown(page: Running) -> None:
     twice = "event.formData.append('all', 2 * event.formData.get('to'))"
     await has(
         page,
@@ -313,7 +311,7 @@ async def test_what_is_added_to_what_the_person_changed_is_told_before(page: Run
     assert second.note.endswith('here: all "10".')
 
 
-async def test_what_is_another_each_time_is_not_sent_and_named(page: Running) -> None:
+async def test_form_that_changes_each_time_is_not_sent(page: Running) -> None:
     count = "event.formData.append('now', window.count = (window.count ?? 0) + 1)"
     await has(page, "<input name=to>", f"form.addEventListener('formdata', (event) => {count})")
     result = await page.call("odd", as_shown(to="Ada"))
@@ -322,7 +320,7 @@ async def test_what_is_another_each_time_is_not_sent_and_named(page: Running) ->
     assert "another now" in result.failure.message
 
 
-async def test_a_field_without_a_name_that_has_to_be_filled_in_is_asked_too(page: Running) -> None:
+async def test_required_field_without_a_name_is_asked(page: Running) -> None:
     await has(
         page,
         "<input name=to value=Ada><label><input type=checkbox required>I agree</label>"
@@ -344,7 +342,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("what", TAKEN)
-async def test_a_form_that_is_taken_away_while_it_is_filled_in_ends_its_call(
+async def test_form_removed_while_it_is_filled_ends_its_call(
     page: Running, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(form_call, "PAGE_LIMIT", PATIENCE)
@@ -377,9 +375,7 @@ SWAPS = {
 
 
 @pytest.mark.parametrize("what", SWAPS)
-async def test_what_was_accepted_under_the_same_words_is_not_sent_where_it_changed(
-    page: Running, what: str
-) -> None:
+async def test_values_changed_under_the_same_labels_are_not_sent(page: Running, what: str) -> None:
     inner, swap, ends = SWAPS[what]
     await has(page, inner)
 
@@ -399,7 +395,7 @@ async def certain(answer: Any) -> Answer:
     return answer
 
 
-async def test_a_page_that_is_loaded_again_while_it_is_filled_in_has_not_answered(
+async def test_page_that_reloads_while_it_is_filled_has_not_answered(
     page: Running,
 ) -> None:
     await page.page.evaluate(

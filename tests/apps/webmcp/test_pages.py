@@ -5,6 +5,7 @@ asked before a form is sent, and how a call ends whatever the page does.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +16,7 @@ import pytest
 from playwright.async_api import Browser
 from support.harness import MODERN, accept, hosted, text
 from support.pages.server import Web
-from support.tool_pages import BRIEF, PATIENCE, as_shown, opened
+from support.tool_pages import BRIEF, PATIENCE, Running, as_shown, opened
 
 from abp_bridge.apps.webmcp import call
 from abp_bridge.core.answer import Answer
@@ -34,49 +35,51 @@ pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already
 
 
-async def test_a_page_offers_its_tools_with_what_they_do(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        offered = {each.name: each for each in running.opened.capabilities}
-        assert running.opened.name == "Tables and tools"
-        assert offered["add"].harmless
-        assert offered["wipe"].needs_approval
-        assert not offered["wipe"].presumed
-        assert offered["search"].needs_approval
-        assert offered["search"].presumed
-        assert not offered["book_table"].needs_approval
-        taken = {"shop", "secret", "photo", "pin"}
-        for each in offered.values():
-            assert not taken & as_object(each.input_schema["properties"]).keys()
-        assert "format" not in str(offered["book_table"].input_schema)
+@pytest.fixture
+async def running(browser: Browser, site: Web) -> AsyncIterator[Running]:
+    async with opened(browser, f"{site.here}/tools.html") as made:
+        yield made
 
 
-async def test_a_form_that_waits_is_asked_and_sent_as_it_was_accepted(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        result = await running.call("book_table", as_shown(), name="Ann", guests=3)
-        assert result.failure is None, result
-        assert result.data == {
-            "agent": True,
-            "sent": {
-                "name": "Ann",
-                "guests": "3",
-                "when": "",
-                "room": "in",
-                "shop": "12",
-                "how": "now",
-            },
-        }
-        [asked] = running.person.questions
-        assert asked.message == "Book a table"
-        assert asked.origin == site.here
-        assert asked.destructive
-        assert '"Book now"' in asked.note
-        assert 'shop "12"' in asked.note
-        shown = [(each.name, each.default) for each in asked.fields]
-        assert shown == [
-            *(("name", "Ann"), ("guests", 3), ("when", MISSING), ("room", "in"), ("quiet", False))
-        ]
+async def test_a_page_offers_its_tools_with_what_they_do(running: Running) -> None:
+    offered = {each.name: each for each in running.opened.capabilities}
+    assert running.opened.name == "Tables and tools"
+    assert offered["add"].harmless
+    assert offered["wipe"].needs_approval
+    assert not offered["wipe"].presumed
+    assert offered["search"].needs_approval
+    assert offered["search"].presumed
+    assert not offered["book_table"].needs_approval
+    taken = {"shop", "secret", "photo", "pin"}
+    for each in offered.values():
+        assert not taken & as_object(each.input_schema["properties"]).keys()
+    assert "format" not in str(offered["book_table"].input_schema)
+
+
+async def test_form_is_asked_and_sent_as_accepted(running: Running, site: Web) -> None:
+    result = await running.call("book_table", as_shown(), name="Ann", guests=3)
+    assert result.failure is None, result
+    assert result.data == {
+        "agent": True,
+        "sent": {
+            "name": "Ann",
+            "guests": "3",
+            "when": "",
+            "room": "in",
+            "shop": "12",
+            "how": "now",
+        },
+    }
+    [asked] = running.person.questions
+    assert asked.message == "Book a table"
+    assert asked.origin == site.here
+    assert asked.destructive
+    assert '"Book now"' in asked.note
+    assert 'shop "12"' in asked.note
+    shown = [(each.name, each.default) for each in asked.fields]
+    assert shown == [
+        *(("name", "Ann"), ("guests", 3), ("when", MISSING), ("room", "in"), ("quiet", False))
+    ]
 
 
 def _say(answer: Answer, question: Question) -> Answer:
@@ -93,103 +96,84 @@ ENDS = {
 }
 
 
-async def test_a_form_that_nobody_accepts_is_not_sent_and_can_be_called_again(
-    browser: Browser, site: Web
+async def test_form_that_no_one_accepts_is_not_sent(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        for why, (answer, code) in ENDS.items():
-            result = await running.call("book_table", partial(_say, answer), name="Ann")
-            assert result.failure is not None
-            assert result.failure.code == code, why
-            assert result.failure.message.startswith("Nothing was sent"), why
-        again = await running.call("book_table", as_shown(name="Eve"))
-        assert again.failure is None
-        assert running.person.questions[-1].fields[0].default is MISSING  # Ann is gone
+    for why, (answer, code) in ENDS.items():
+        result = await running.call("book_table", partial(_say, answer), name="Ann")
+        assert result.failure is not None
+        assert result.failure.code == code, why
+        assert result.failure.message.startswith("Nothing was sent"), why
+    again = await running.call("book_table", as_shown(name="Eve"))
+    assert again.failure is None
+    assert running.person.questions[-1].fields[0].default is MISSING  # Ann is gone
 
 
 @pytest.mark.parametrize("what", ["remove", "leave"])
-async def test_a_page_that_takes_its_form_away_takes_the_question_back(
-    browser: Browser, site: Web, what: str
-) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        ended: list[CallResult] = []
+async def test_question_ends_when_the_page_removes_its_form(running: Running, what: str) -> None:
+    ended: list[CallResult] = []
 
-        async def call() -> None:
-            ended.append(await running.app.call_capability("book_table", {"name": "Ann"}, "call-1"))
+    async def call() -> None:
+        ended.append(await running.app.call_capability("book_table", {"name": "Ann"}, "call-1"))
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call)
-            await running.person.until(lambda: running.person.questions)
-            await running.work(what)
-        assert ended[0].failure is not None
-        assert ended[0].failure.code == "CANCELLED"
-        assert running.person.reasons == []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        await running.person.until(lambda: running.person.questions)
+        await running.work(what)
+    assert ended[0].failure is not None
+    assert ended[0].failure.code == "CANCELLED"
+    assert running.person.reasons == []
 
 
-async def test_a_secret_is_asked_of_the_person_and_in_no_result(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        given = await running.call("sign_in", as_shown(secret="open-sesame"), user="ann")
-        assert [each.name for each in running.person.questions[0].fields if each.secret] == [
-            "secret"
-        ]
-        assert given.data == {"agent": True, "sent": {"user": "ann", "secret": "[secret]"}}
-        by_model = await running.call("sign_in", as_shown(), secret="x")
-        assert by_model.failure is not None
-        assert by_model.failure.code == "INVALID_PARAMS"
-        by_function = await running.call("login", as_shown(pin="4711-0815"), user="ann")
-        assert by_function.data == {"user": "ann", "said": "pin [secret]"}
+async def test_secret_of_a_form_is_asked_and_in_no_result(running: Running) -> None:
+    given = await running.call("sign_in", as_shown(secret="open-sesame"), user="ann")
+    assert [each.name for each in running.person.questions[0].fields if each.secret] == ["secret"]
+    assert given.data == {"agent": True, "sent": {"user": "ann", "secret": "[secret]"}}
+    by_model = await running.call("sign_in", as_shown(), secret="x")
+    assert by_model.failure is not None
+    assert by_model.failure.code == "INVALID_PARAMS"
+    by_function = await running.call("login", as_shown(pin="4711-0815"), user="ann")
+    assert by_function.data == {"user": "ann", "said": "pin [secret]"}
 
 
-async def test_a_file_is_the_persons_own(browser: Browser, site: Web) -> None:
+async def test_a_file_is_the_persons_own(running: Running) -> None:
     file = {
         "content": "aGVsbG8=",
         "encoding": "base64",
         "mimeType": "image/png",
         "filename": "../a.png",
     }
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        result = await running.call("send_photo", as_shown(file=file))
-        assert result.data == {"agent": True, "sent": {"photo": "a.png, 5 bytes"}}
+    result = await running.call("send_photo", as_shown(file=file))
+    assert result.data == {"agent": True, "sent": {"photo": "a.png, 5 bytes"}}
 
 
-async def test_fields_that_are_called_as_a_forms_own_members_are_sent(
-    browser: Browser, site: Web
+async def test_fields_named_like_members_of_a_form_are_sent(running: Running) -> None:
+    result = await running.call("odd_names", as_shown(submit="z", elements="y"))
+    sent = {"submit": "z", "elements": "y", "requestSubmit": "c", "action": "d"}
+    assert result.data == {"agent": True, "sent": sent}
+
+
+async def test_form_changed_after_the_answer_is_asked_again(
+    running: Running,
 ) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        result = await running.call("odd_names", as_shown(submit="z", elements="y"))
-        sent = {"submit": "z", "elements": "y", "requestSubmit": "c", "action": "d"}
-        assert result.data == {"agent": True, "sent": sent}
+    await running.work("rewrite")
+    result = await running.call("book_table", as_shown(name="Eve", when="19:30"))
+    first, second = running.person.questions
+    assert 'shop "12"' in first.note
+    assert 'shop "99"' in second.note
+    assert "changed" in second.note
+    assert as_object(as_object(result.data)["sent"])["shop"] == "99"
 
 
-async def test_what_a_page_changes_after_the_answer_is_put_to_the_person_again(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        await running.work("rewrite")
-        result = await running.call("book_table", as_shown(name="Eve", when="19:30"))
-        first, second = running.person.questions
-        assert 'shop "12"' in first.note
-        assert 'shop "99"' in second.note
-        assert "changed" in second.note
-        assert as_object(as_object(result.data)["sent"])["shop"] == "99"
+async def test_form_that_refuses_an_answer_is_asked_again(running: Running) -> None:
+    result = await running.call("book_table", as_shown(guests=9), name="Ann")
+    assert len(running.person.questions) == 3
+    assert "8" in running.person.questions[1].note
+    assert result.failure is not None
+    assert result.failure.message.startswith("Nothing was sent")
 
 
-async def test_a_form_that_does_not_take_an_answer_is_asked_again(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        result = await running.call("book_table", as_shown(guests=9), name="Ann")
-        assert len(running.person.questions) == 3
-        assert "8" in running.person.questions[1].note
-        assert result.failure is not None
-        assert result.failure.message.startswith("Nothing was sent")
-
-
-async def test_an_outcome_that_nobody_knows_is_no_reason_to_send_again(
-    browser: Browser, site: Web
-) -> None:
+async def test_unknown_outcome_is_not_retryable(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/tools.html", BRIEF) as running:
         for name in ("whisper", "hang"):
             result = await running.call(name, as_shown())
@@ -211,7 +195,7 @@ async def test_the_page_that_a_form_leads_to_has_time_to_load(
         assert result.data == [{"name": "there"}]
 
 
-async def test_a_form_whose_page_is_not_left_is_not_said_to_be_sent(
+async def test_form_is_not_reported_as_sent_when_its_page_is_not_left(
     browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call, "QUIET_LIMIT", 0.0)
@@ -230,62 +214,54 @@ async def test_a_form_whose_page_is_not_left_is_not_said_to_be_sent(
         assert "It was sent" not in result.failure.message
 
 
-async def test_a_call_that_is_cancelled_leaves_the_form_to_the_next(
-    browser: Browser, site: Web
+async def test_cancelled_call_leaves_the_form_to_the_next(running: Running) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(running.app.call_capability, "book_table", {"name": "Ann"}, "call-1")
+        await running.person.until(lambda: running.person.questions)
+        second = await running.app.call_capability("book_table", {"name": "Bob"}, "call-2")
+        assert second.failure is not None
+        assert second.failure.code == "RATE_LIMITED"
+        tasks.cancel_scope.cancel()
+    assert (await running.call("book_table", as_shown(name="Eve"))).failure is None
+
+
+async def test_tools_that_come_and_go_are_told(running: Running) -> None:
+    await running.work("more")
+    await running.person.until(lambda: running.person.notices)
+    assert running.person.notices[0].kind is NoticeKind.CAPABILITIES_CHANGED
+    await running.offers("later")
+    assert (await running.call("later")).data == "late"
+
+
+async def test_a_tool_that_takes_itself_away_still_answers(running: Running) -> None:
+    assert (await running.call("once")).data == "answered"
+    await running.person.until(lambda: running.person.notices)
+    assert "once" not in {each.name for each in await running.app.capabilities()}
+
+
+async def test_tools_of_a_frame_of_another_origin_are_not_offered(
+    running: Running, site: Web
 ) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(running.app.call_capability, "book_table", {"name": "Ann"}, "call-1")
-            await running.person.until(lambda: running.person.questions)
-            second = await running.app.call_capability("book_table", {"name": "Bob"}, "call-2")
-            assert second.failure is not None
-            assert second.failure.code == "RATE_LIMITED"
-            tasks.cancel_scope.cancel()
-        assert (await running.call("book_table", as_shown(name="Eve"))).failure is None
+    count = len(running.opened.capabilities)
+    await running.work("frame", f"{site.elsewhere}/tools.html")
+    with anyio.fail_after(PATIENCE):
+        while not (problems := (await running.app.capabilities()).problems):
+            await anyio.lowlevel.checkpoint()
+    assert site.elsewhere in problems[0]
+    assert len(await running.app.capabilities()) == count
 
 
-async def test_tools_that_come_and_go_are_told(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        await running.work("more")
-        await running.person.until(lambda: running.person.notices)
-        assert running.person.notices[0].kind is NoticeKind.CAPABILITIES_CHANGED
-        await running.offers("later")
-        assert (await running.call("later")).data == "late"
+async def test_tools_of_a_frame_have_prefixed_names(running: Running) -> None:
+    await running.work("frame", "/tools.html")
+    await running.offers("frame2.add")
+    assert (await running.call("add", a=1, b=2)).data == {"sum": 3}
+    assert (await running.call("frame2.add", a=1, b=1)).data == {"sum": 2}
 
 
-async def test_a_tool_that_takes_itself_away_still_answers(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        assert (await running.call("once")).data == "answered"
-        await running.person.until(lambda: running.person.notices)
-        assert "once" not in {each.name for each in await running.app.capabilities()}
-
-
-async def test_a_frame_of_another_origin_is_named_and_its_tools_are_not_offered(
-    browser: Browser, site: Web
-) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        count = len(running.opened.capabilities)
-        await running.work("frame", f"{site.elsewhere}/tools.html")
-        with anyio.fail_after(PATIENCE):
-            while not (problems := (await running.app.capabilities()).problems):
-                await anyio.lowlevel.checkpoint()
-        assert site.elsewhere in problems[0]
-        assert len(await running.app.capabilities()) == count
-
-
-async def test_a_frame_of_the_same_origin_has_names_of_its_own(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        await running.work("frame", "/tools.html")
-        await running.offers("frame2.add")
-        assert (await running.call("add", a=1, b=2)).data == {"sum": 3}
-        assert (await running.call("frame2.add", a=1, b=1)).data == {"sum": 2}
-
-
-async def test_a_page_that_leaves_its_origin_is_gone(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/tools.html") as running:
-        await running.work("away")
-        await running.person.until(lambda: running.person.reasons)
-        assert (await running.call("add", a=1)).failure is not None
+async def test_a_page_that_leaves_its_origin_is_gone(running: Running) -> None:
+    await running.work("away")
+    await running.person.until(lambda: running.person.reasons)
+    assert (await running.call("add", a=1)).failure is not None
 
 
 async def test_a_page_without_either_says_so_of_both(browser: Browser, site: Web) -> None:
@@ -314,7 +290,7 @@ async def test_stateless_host_shows_the_form_and_sends_what_the_user_made_of_it(
         }
 
 
-async def test_without_a_person_nothing_is_sent(site: Web) -> None:
+async def test_form_is_not_sent_without_a_user(site: Web) -> None:
     async with hosted("--app", f"{site.here}/tools.html") as host:
         for name, words in (("book_table", "Nothing was sent"), ("wipe", "was not called")):
             refused = await host.call(name)

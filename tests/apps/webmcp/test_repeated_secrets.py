@@ -66,9 +66,7 @@ REPEATS = {
 
 
 @pytest.mark.parametrize("where", REPEATS)
-async def test_a_form_that_is_asked_again_does_not_show_the_secret(
-    page: Running, where: str
-) -> None:
+async def test_form_asked_again_does_not_show_the_secret(page: Running, where: str) -> None:
     await page.page.evaluate(PREPARED)
     await page.page.evaluate(f"""() => {{
         const form = document.getElementById('account');
@@ -84,7 +82,7 @@ async def test_a_form_that_is_asked_again_does_not_show_the_secret(
 
 
 @pytest.mark.parametrize("where", ["an option's value", "an option's words"])
-async def test_a_form_that_cannot_be_asked_without_the_secret_is_not_sent(
+async def test_form_that_repeats_the_secret_in_options_is_not_sent(
     page: Running, where: str
 ) -> None:
     does = {
@@ -130,7 +128,7 @@ async def test_a_dialog_that_repeats_a_secret_is_asked_without_it(page: Running,
     assert WORD not in shown(asked)
 
 
-async def test_a_tool_that_comes_later_does_not_say_the_secret(page: Running) -> None:
+async def test_later_tool_does_not_tell_the_secret(page: Running) -> None:
     await page.call("sign_in", as_shown(secret=WORD))
     await page.page.evaluate(f"""() => {{
         const made = (name, properties) => document.modelContext.registerTool({{

@@ -84,9 +84,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-async def test_what_changes_while_a_form_is_read_is_put_to_the_person_again(
-    page: Running, what: str
-) -> None:
+async def test_form_changed_while_it_is_read_is_asked_again(page: Running, what: str) -> None:
     def no(question: Question) -> Answer:
         return Answer(Outcome.DECLINED, AnsweredBy.PERSON)
 
@@ -97,7 +95,7 @@ async def test_what_changes_while_a_form_is_read_is_put_to_the_person_again(
     assert (first.note, first.fields) != (second.note, second.fields)
 
 
-async def test_a_form_that_asks_once_more_in_a_dialog_is_not_answered_for_its_person(
+async def test_dialog_of_a_form_is_a_question_of_its_own(
     page: Running,
 ) -> None:
     kinds: list[bool] = []
@@ -118,7 +116,7 @@ def _all(question: Question) -> Answer:
     return answer
 
 
-async def test_events_that_a_page_makes_up_neither_ask_nor_send(page: Running) -> None:
+async def test_synthetic_events_neither_ask_nor_send(page: Running) -> None:
     await page.page.evaluate("pretend()")
     assert code(await page.call("recall")) == ""
     assert page.person.questions == []
@@ -127,7 +125,7 @@ async def test_events_that_a_page_makes_up_neither_ask_nor_send(page: Running) -
     assert len(page.person.questions) == 1
 
 
-async def test_a_page_that_lies_by_its_prototypes_is_read_and_sent_as_it_is(page: Running) -> None:
+async def test_poisoned_prototypes_change_no_form(page: Running) -> None:
     result = await page.call("pay", while_it_is_read(page, "poison()", as_shown()), amount="20")
     [asked] = page.person.questions
     assert [(each.name, each.default) for each in asked.fields] == [("amount", "20")]
@@ -136,7 +134,7 @@ async def test_a_page_that_lies_by_its_prototypes_is_read_and_sent_as_it_is(page
     assert code(result) in ("", "OUTCOME_UNKNOWN", "OPERATION_FAILED")
 
 
-async def test_a_frame_of_another_origin_asks_nobody(page: Running, site: Web) -> None:
+async def test_frame_of_another_origin_cannot_ask(page: Running, site: Web) -> None:
     frame = f"""new Promise((done) => document.body.append(Object.assign(
         document.createElement('iframe'),
         {{src: '{site.elsewhere}/hostile.html', allow: 'tools', onload: done}})))"""
@@ -156,9 +154,7 @@ async def test_a_frame_of_another_origin_asks_nobody(page: Running, site: Web) -
     assert page.person.questions == []
 
 
-async def test_what_a_page_says_of_its_tools_is_cleaned_and_told_as_its_own(
-    page: Running, site: Web
-) -> None:
+async def test_text_of_tools_is_cleaned_and_follows_the_origin(page: Running, site: Web) -> None:
     [spoken] = [each for each in page.opened.capabilities if each.name == "speak"]
     hidden = "\x1b\x07\u202e\u200b"
     assert not set(spoken.description) & set(hidden)
@@ -184,7 +180,7 @@ async def test_what_a_page_says_of_its_tools_is_cleaned_and_told_as_its_own(
 
 
 @pytest.mark.parametrize(("script", "name"), [("embolden()", "fade"), ("hurry()", "pay")])
-async def test_a_tool_that_became_bolder_since_it_was_listed_is_not_called(
+async def test_tool_that_became_more_dangerous_is_not_called(
     page: Running, script: str, name: str
 ) -> None:
     await page.page.evaluate(script)
@@ -196,14 +192,14 @@ async def test_a_tool_that_became_bolder_since_it_was_listed_is_not_called(
     assert (listed[name].harmless, listed[name].destructive) == (False, True)
 
 
-async def test_a_tool_that_has_another_name_since_it_was_listed_is_none(page: Running) -> None:
+async def test_renamed_tool_is_not_called(page: Running) -> None:
     await page.page.evaluate("rename()")
     await page.person.until(lambda: page.person.notices)
     assert code(await page.call("pay", as_shown())) == "UNKNOWN_CAPABILITY"
     assert page.person.questions == []
 
 
-async def test_a_form_that_sends_itself_has_its_card_number_of_the_person_alone(
+async def test_card_number_of_an_autosubmit_form_comes_from_the_user(
     page: Running,
 ) -> None:
     listed = {each.name: each for each in page.opened.capabilities}
@@ -220,7 +216,7 @@ async def test_a_form_that_sends_itself_has_its_card_number_of_the_person_alone(
     assert '"Buy"' in page.person.questions[-1].note
 
 
-async def test_a_form_that_sends_itself_gets_no_card_number_where_it_changed_meanwhile(
+async def test_changed_autosubmit_form_gets_no_card_number(
     page: Running,
 ) -> None:
     async def answer(question: Question) -> Answer:
@@ -239,14 +235,14 @@ async def test_a_form_that_sends_itself_gets_no_card_number_where_it_changed_mea
     assert set(await page.page.evaluate(held)) == {""}
 
 
-async def test_a_secret_that_cannot_be_asked_for_alone_makes_a_tool_no_capability(
+async def test_tool_with_a_nested_secret_is_not_offered(
     page: Running,
 ) -> None:
     assert "nested" not in {each.name for each in page.opened.capabilities}
     assert any("nested" in each and "secret" in each for each in page.opened.warnings)
 
 
-async def test_a_secret_is_in_no_later_result_and_no_notice(page: Running) -> None:
+async def test_secret_is_in_no_later_result_or_notice(page: Running) -> None:
     secret = "correct-horse-5"
     await page.call("sign_in", as_shown(secret=secret))
     recalled = await page.call("recall")
@@ -259,14 +255,14 @@ async def test_a_secret_is_in_no_later_result_and_no_notice(page: Running) -> No
 # --- others wait ----------------------------------------------------------------------------------
 
 
-async def test_a_page_with_tools_without_end_offers_some_and_says_so(page: Running) -> None:
+async def test_page_with_too_many_tools_offers_some(page: Running) -> None:
     await page.page.evaluate(f"flood({MAX_TOOLS + 50})")
     listed = await page.lists(lambda listed: "more tools than are offered" in str(listed.problems))
     assert len(listed) < MAX_TOOLS
     assert (await page.call("tool7")).data == 7
 
 
-async def test_a_form_that_nobody_can_be_asked_is_not_sent(page: Running) -> None:
+async def test_form_that_cannot_be_shown_is_not_sent(page: Running) -> None:
     await page.page.evaluate("grow(1000)")
     result = await page.call("large", as_shown())
     assert result.failure is not None
@@ -276,7 +272,7 @@ async def test_a_form_that_nobody_can_be_asked_is_not_sent(page: Running) -> Non
 
 
 @pytest.mark.parametrize(("name", "given"), [("deep", {"depth": 3_000}), ("huge", {"size": 2**25})])
-async def test_a_result_of_any_size_and_depth_ends_its_call_alone(
+async def test_huge_or_deep_result_ends_only_its_call(
     browser: Browser, site: Web, name: str, given: Json
 ) -> None:
     async with opened(browser, f"{site.here}/hostile.html") as page:
@@ -287,7 +283,7 @@ async def test_a_result_of_any_size_and_depth_ends_its_call_alone(
         assert page.person.reasons == []
 
 
-async def test_a_page_that_hangs_keeps_nobody_waiting(browser: Browser, site: Web) -> None:
+async def test_page_that_hangs_ends_its_calls(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/hostile.html", BRIEF) as running:
         result = await running.call("spin")
         assert code(result) == "OUTCOME_UNKNOWN"
@@ -306,7 +302,7 @@ CRASHES: dict[str, tuple[str, Said, str]] = {
 
 
 @pytest.mark.parametrize("when", CRASHES)
-async def test_a_page_that_crashes_in_a_call_ends_it(page: Running, when: str) -> None:
+async def test_crash_of_a_page_ends_its_call(page: Running, when: str) -> None:
     name, says, ends = CRASHES[when]
     ended: list[CallResult] = []
     page.person.says = says
