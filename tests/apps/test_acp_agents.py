@@ -21,8 +21,6 @@ import pytest
 from support.acp_harness import (
     CANCELLED,
     check_client,
-    client,
-    labels,
     selected,
 )
 from support.browser import PASSWORD, give_password
@@ -45,7 +43,6 @@ from abp_bridge.apps.targets import make_app
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.ledger import Notice, Progress, describe_notice
 from abp_bridge.core.question import Question
-from abp_bridge.jsonrpc import program_lines as lines
 from abp_bridge.session.app import AppError
 from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings
@@ -213,23 +210,6 @@ async def test_a_person_sees_what_the_agent_wants_to_do_whole(heard: Heard) -> N
         assert part in words
     assert 'command: "rm\\u202e -r"' in words
     assert "hunter2" not in words
-
-
-async def test_a_permission_of_six_options_under_an_acp_client(heard: Heard) -> None:
-    pressed: list[Json] = []
-
-    async def person(method: str, params: Json) -> Json:
-        assert method == "session/request_permission"
-        pressed.append(labels(params))
-        shown = {option["name"]: option["optionId"] for option in params["options"]}
-        return selected(shown["Never"] if "Never" in shown else shown["More …"])
-
-    async with client("--app", target("sdk", heard.log), handler=person) as opened:
-        await opened.initialize()
-        command = json.dumps({"prompt": steps(permit("edit"))})
-        _, words = await opened.prompt(await opened.new(), f"/agent_prompt {command}")
-    assert '\\"optionId\\": \\"r-3\\"' in words.replace('\\\\\\"', '\\"')
-    assert len(pressed) > 1
 
 
 class Editor:
@@ -651,16 +631,3 @@ async def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(
         tasks.cancel_scope.cancel()
     assert "it did not end a turn that was cancelled, within 0.2 s" in listener.told[-1]
     assert (tmp_path / "heard").read_text().count("session/cancel") == 1
-
-
-async def test_a_line_without_an_end_ends_the_agent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE", 10_000)
-    app, listener = unruly(tmp_path / "heard"), Listener()
-    async with app.open_app(listener), anyio.create_task_group() as tasks:
-        tasks.start_soon(app.call_capability, "agent.prompt", {"prompt": "endless"}, "c-1")
-        with anyio.fail_after(PATIENCE):
-            await listener.gone.wait()
-        tasks.cancel_scope.cancel()
-    assert any("it has more than 10000 bytes" in each for each in listener.told)

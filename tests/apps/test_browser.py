@@ -670,11 +670,6 @@ async def test_capability_only_in_the_manifest_is_a_warning(browser: Browser, si
     assert "with a name of more than 120 characters cannot be called" in long
 
 
-async def test_an_unknown_version_is_a_warning(browser: Browser, site: Web) -> None:
-    async with opened(browser, f"{site.here}/workshop.html?version=7") as running:
-        assert running.opened.warnings == ("the app speaks ABP 7; this bridge knows 0.x and 1.x",)
-
-
 async def test_a_page_without_window_abp_is_refused_in_time(browser: Browser, site: Web) -> None:
     said = str(await refused(browser, f"{site.here}/empty.html"))
     assert said.startswith("window.abp not found after page load")
@@ -1215,40 +1210,3 @@ anyio.run(main)
             env={**os.environ, "DEBUG": "pw:*", "DEBUGP": "pw:*"},
         )
     assert (tmp_path / "said").read_text() == ""
-
-
-async def test_frames_dialogs_and_the_console_of_a_page_as_a_host_sees_them(
-    site: Web, tmp_path: Path
-) -> None:
-    recording = tmp_path / "trace.jsonl"
-    async with hosted(
-        "--record",
-        str(recording),
-        "--app",
-        f"{site.here}/frames.html",
-        "--app",
-        f"{site.here}/workshop.html",
-        answer=accept(confirmed=True),
-    ) as host:
-        await host.client.call_tool("abp_connect", {})
-        await host.client.call_tool("abp_call", {"app": "frames", "capability": "run"})
-        assert host.wire.sent("elicitation/create") == [], "no frame has asked anybody"
-        refusals = [
-            params["data"]["data"]
-            for params in host.wire.sent("notifications/message")
-            if params["level"] == "error"
-        ]
-        assert {data["code"] for data in refusals} == {"PERMISSION_DENIED"}
-        result = await host.client.call_tool(
-            "abp_call", {"app": "workshop", "capability": "run", "params": {"work": "confirm"}}
-        )
-        assert text(result) == "true"
-        (asked,) = host.wire.sent("elicitation/create")
-        assert asked["message"].startswith(f"{site.here} asks: Delete all?")
-        params = {"app": "workshop", "capability": "run", "params": {"work": "grumble"}}
-        failed = await host.client.call_tool("abp_call", params)
-        line = 'its page\'s console has an error: no paper {"tray":2} RangeError: far'
-        assert f"- {line} (/workshop.js:" in failed.content[-1].text  # type: ignore[union-attr]
-        console = (await host.status())["apps"]["workshop"]["console"]
-        assert any(each.startswith(line) for each in console)
-        assert line in recording.read_text().replace('\\"', '"')

@@ -225,13 +225,11 @@ AGAIN = "Call again when done. (retryable)"
 @pytest.mark.parametrize(
     ("links", "action", "asked", "says"),
     [
-        (0, "accept", 0, f"{FIRST}, and the server named none"),
         (2, "accept", 2, f"{SENT} {AGAIN}"),
         (2, "decline", 1, f"{FIRST}, and did not go"),
-        (2, "cancel", 1, f"{FIRST}, and did not go"),
         (101, "accept", 100, f"{SENT} Of its 101 addresses they were asked to visit 100. {AGAIN}"),
     ],
-    ids=["none", "accepted", "declined", "dismissed", "too many"],
+    ids=["accepted", "declined", "too many"],
 )
 async def test_call_tells_what_became_of_addresses_to_visit(
     links: int, action: str, asked: int, says: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -36,7 +35,7 @@ def site() -> Iterator[Members]:
         yield running
 
 
-def sign_in(site: Members, profile: Path, folder: Path, query: str = "") -> Json:
+def sign_in(site: Members, profile: Path, folder: Path) -> Json:
     """What `login` says, in whose window somebody signs in and closes it: the page does both."""
     site.profile = profile
     chrome = folder / "chrome"
@@ -44,7 +43,7 @@ def sign_in(site: Members, profile: Path, folder: Path, query: str = "") -> Json
     allowed = "--blink-settings=allowScriptsToCloseWindows=true"
     chrome.write_text(f'#!/bin/sh\nexec {program} {allowed} "$@"\n')
     chrome.chmod(0o700)
-    words = ["login", f"{site.here}{query}", "--profile", str(profile), "--json"]
+    words = ["login", site.here, "--profile", str(profile), "--json"]
     with display() as shown:
         ended = subprocess.run(
             [sys.executable, "-m", "abp_bridge", *words],
@@ -96,55 +95,6 @@ def test_a_browser_that_is_killed_is_not_said_to_have_kept_anything(
         said = login.communicate(timeout=PATIENCE)[1]
     assert login.returncode == 1
     assert "may not have kept where you signed in: do it again" in said
-
-
-# A browser that has heard nothing more from us, and is not at its end yet.
-SLOW_TO_END = """#!/bin/sh
-{program} --blink-settings=allowScriptsToCloseWindows=true "$@" &
-exec 3>&- 4>&-
-wait
-echo > {folder}/closed
-sleep 1
-echo > {folder}/ended
-"""
-
-
-@pytest.mark.browser
-def test_a_browser_that_has_begun_to_end_by_itself_is_not_killed(
-    site: Members, tmp_path: Path
-) -> None:
-    chrome, profile = tmp_path / "chrome", tmp_path / "profile"
-    program = find_chromium(read_settings())
-    chrome.write_text(SLOW_TO_END.format(program=program, folder=tmp_path))
-    chrome.chmod(0o700)
-    with display() as shown:
-        login = subprocess.Popen(
-            [sys.executable, "-m", "abp_bridge", "login", site.here, "--profile", str(profile)],
-            env=environment(DISPLAY=shown.name, ABP_CHROME=str(chrome)),
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            site.on_signed_in = lambda: login.send_signal(signal.SIGSTOP)  # it sees no close
-            until = time.monotonic() + PATIENCE
-            while not (tmp_path / "closed").exists():
-                assert time.monotonic() < until, "the window was not closed"
-                time.sleep(0.05)
-            login.send_signal(signal.SIGCONT)
-            assert login.wait(PATIENCE) == 0
-        finally:
-            login.kill()
-            login.wait(PATIENCE)
-    assert (tmp_path / "ended").exists()
-
-
-@pytest.mark.browser
-def test_an_address_that_is_not_shown_whole_stands_in_no_command(
-    site: Members, tmp_path: Path
-) -> None:
-    told = sign_in(site, tmp_path / "profile", tmp_path, "/?view=abp&key=s3cret")
-    assert told["kept"]
-    assert told["address"] == f"{site.here}/"
-    assert "serve" not in told
 
 
 @pytest.mark.browser

@@ -14,16 +14,13 @@ import anyio
 import pytest
 from mcp_types import CallToolResult
 from playwright.async_api import Browser
-from support.harness import Hosted, hosted, leave, refuse, text
+from support.harness import Hosted, hosted, refuse, text
 from support.pages.server import Web, web
 from support.puppets import App, puppets
+from support.tool_pages import Person, lend
 
 from abp_bridge.apps.browser.app import BrowserApp
-from abp_bridge.core.answer import Answer
-from abp_bridge.core.ledger import Notice, Progress
-from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
-from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -40,18 +37,10 @@ NO_ERROR = "and no Error with a message"
 CALLS: dict[str, tuple[bool, str]] = {
     "undefined": (True, NOTHING),
     "null": (True, NOTHING),
-    "symbol": (True, NOTHING),
-    "function": (True, NOTHING),
     "nan": (True, "numbers that JSON does not have became null"),
-    "noDate": (True, "dates that are no dates became null"),
     "number": (False, NO_SUCCESS),
-    "bigint": (False, NO_SUCCESS),
-    "text": (False, NO_SUCCESS),
-    "empty": (False, NO_SUCCESS),
     "list": (False, NO_SUCCESS),
     "object": (False, NO_SUCCESS),
-    "date": (False, NO_SUCCESS),
-    "json": (False, NO_SUCCESS),
     "noSuccess": (False, NO_SUCCESS),
     "map": (False, FINE),
     "thenable": (False, FINE),
@@ -59,41 +48,29 @@ CALLS: dict[str, tuple[bool, str]] = {
     "cyclic": (False, "circular references were cut"),
     "element": (False, "objects of the page itself were left out"),
     "response": (False, "objects that hold no data were left out"),
-    "promiseData": (False, "objects that hold no data were left out"),
     "dateData": (False, "1970-01-01T00:00:00.000Z"),
     "half": (False, "half \ufffd"),
     "successText": (True, 'said success: "true", which must be true or false'),
-    "successNumber": (True, "said success: 1, which must be true or false"),
     "successNull": (True, "said success: null, which must be true or false"),
-    "failureText": (True, 'said success: "false", which must be true or false'),
     "errorAlone": (True, "OUT_OF_PAPER: Load paper"),
     "errorText": (True, "OPERATION_FAILED: Load paper"),
     "failure": (True, "The app gave no reason"),
-    "failureList": (True, "The app gave no reason"),
     "failureError": (True, "no such thing"),
     "codeNumber": (True, "404: not there"),
     "throwText": (True, "OPERATION_FAILED: just so"),
-    "throwNothing": (True, f"the app threw null, {NO_ERROR}"),
     "throwNull": (True, f"the app threw null, {NO_ERROR}"),
-    "throwNumber": (True, f"the app threw 7, {NO_ERROR}"),
     "throwError": (True, "OPERATION_FAILED: no such thing"),
-    "throwEmpty": (True, NO_ERROR),
     "throwProxy": (True, "Unreadable: shut"),
     "throwCyclic": (True, NO_ERROR),
     "throwEvent": (True, NO_ERROR),
     "badThenable": (True, "OPERATION_FAILED: never"),
     "reject": (True, f"the app threw null, {NO_ERROR}"),
-    "rejectText": (True, "OPERATION_FAILED: just so"),
     "rejectList": (True, f"the app threw [1], {NO_ERROR}"),
 }
 NO_OBJECT = "where ABP has an object with sessionId and app"
 OPENINGS: dict[str, tuple[bool, str]] = {
     "undefined": (True, NO_OBJECT),
-    "number": (True, NO_OBJECT),
-    "list": (True, NO_OBJECT),
-    "json": (True, NO_OBJECT),
     "noData": (True, NO_OBJECT),
-    "successText": (True, NO_OBJECT),
     "errorText": (True, NO_OBJECT),
     "throwText": (True, "refused initialize: OPERATION_FAILED: just so"),
     "reject": (True, NO_ERROR),
@@ -155,40 +132,13 @@ async def test_what_a_page_tells_that_is_nothing_is_heard_as_it_is(site: Web) ->
                 check(await host.call("tell", kind=kind, by=by), False, "told", f"{kind} {by}")
 
 
-class Nobody:
-    """A session in which nothing is heard."""
-
-    def new_question_id(self) -> str:
-        raise AssertionError
-
-    def can_sample(self) -> bool:
-        raise AssertionError
-
-    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        raise AssertionError
-
-    def on_notice(self, notice: Notice) -> None:
-        raise AssertionError
-
-    def on_progress(self, progress: Progress) -> None:
-        raise AssertionError
-
-    def on_disconnect(self, reason: str) -> None:
-        raise AssertionError
-
-
 async def opening(browser: Browser, address: str) -> tuple[bool, str]:
     """Whether the page at `address` fails to open, and what is said of it."""
 
-    @asynccontextmanager
-    async def lent(_: Settings) -> AsyncIterator[Browser]:
-        yield browser
-        for context in browser.contexts:
-            await leave(context)
-
-    app = BrowserApp(address, Settings(chrome_sandbox=False), named=True, browser=lent)
+    settings = Settings(chrome_sandbox=False)
+    app = BrowserApp(address, settings, named=True, browser=lend(browser))
     try:
-        async with app.open_app(Nobody()) as about:
+        async with app.open_app(Person()) as about:
             names = [each.name for each in about.capabilities]
             return False, "\n".join([about.name, *about.warnings, *names])
     except AppError as problem:

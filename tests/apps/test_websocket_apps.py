@@ -24,14 +24,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from support import puppets
 from support.harness import RawHost, accept, hosted, run, text
-from support.http_server import Reply, serving
 from support.in_process import open_process
 from support.paths import APPS
 from support.peer import read_lines
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from abp_bridge.apps import abp, websocket
+from abp_bridge.apps import websocket
 from abp_bridge.apps.targets import make_app
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
@@ -308,12 +307,6 @@ async def test_refused_websocket_is_reported_with_its_reason(case: str) -> None:
     assert "hunter2" not in told
 
 
-async def test_a_server_of_something_else_is_told() -> None:
-    with serving(lambda request: Reply(b"hello", "text/html")) as url:
-        told = await words_of(url.replace("http:", "ws:"))
-    assert "answered with HTTP 200 and opened no WebSocket: check the path" in told
-
-
 @asynccontextmanager
 async def tcp(handle: Callable[[anyio.abc.SocketStream], Awaitable[None]]) -> AsyncIterator[str]:
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
@@ -366,19 +359,6 @@ async def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
     async with tcp(handle) as url:
         with pytest.raises(AppError, match=r"opened no WebSocket within 0.2 s: is an app served"):
-            await opened(url)
-
-
-async def test_an_app_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abp, "START_LIMIT", 0.2)
-
-    async def play(app: SocketApp) -> None:
-        await app.next("nothing")
-
-    async with app_at_socket(play) as url:
-        with pytest.raises(
-            AppError, match=r"within 0.2 s. Does it speak ABP over this WebSocket\?"
-        ):
             await opened(url)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import sys
 import threading
 import traceback
@@ -13,7 +12,6 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import partial
 from typing import Any
 
 import anyio
@@ -26,10 +24,8 @@ from support.http_server import Reply, Request, serving
 from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
 
 from abp_bridge.conformance.connections import ApiConnection, listen_as_model
-from abp_bridge.conformance.match import ReplayMismatchError
 from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.protocol import MAX_LINE as MAX_HEARD_LINE
 from abp_bridge.jsonrpc.streams import accept
 from abp_bridge.jsonrpc.tap import observe_stream
 from abp_bridge.models import exchange, model_turn
@@ -45,7 +41,6 @@ from abp_bridge.models.agent import (
     StartOptions,
     Usage,
 )
-from abp_bridge.models.exchange import Transcript
 from abp_bridge.models.llm import PROVIDERS, LlmAgent
 from abp_bridge.models.targets import make_agent
 from abp_bridge.settings import misspelt
@@ -480,53 +475,6 @@ async def test_an_error_that_was_overheard_can_be_played_and_has_no_key(
     assert "too often, [key]" in str(problem)
 
 
-async def test_who_gives_up_an_answer_is_heard_of() -> None:
-    heard = Heard()
-    line = Line([WIRES["openai"].stream()[:40]], hangs=True)
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(send, agent("openai", line, tap=heard.tap))
-            while not heard.came:
-                await anyio.lowlevel.checkpoint()
-            tasks.cancel_scope.cancel()
-    assert (heard.asked[-1], heard.came) == (None, [b'{"status": 200}'])
-
-
-async def test_an_event_that_a_tap_cannot_keep_is_not_taken_for_whole() -> None:
-    sizes: list[tuple[int, int]] = []
-
-    def read(line: bytes | None, size: int) -> None:
-        sizes.append((len(line or b""), size))
-
-    transcript = Transcript(partial(observe_stream, read=read, written=read), (), "")
-    await transcript.on_response(200, {}, events=True)
-    for piece in (b"data: ", bytes(MAX_HEARD_LINE), b"more", b"\n"):
-        await transcript.add_data(piece)
-    kept, size = sizes[-1]
-    assert kept == MAX_HEARD_LINE < size
-
-
-@pytest.mark.network
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"hello\r\n\r\n",
-        b"POST / HTTP/1.1\r\ncontent-length: 99\r\n\r\n{}",
-        b"",
-    ],
-)
-async def test_what_is_no_request_is_a_mismatch(said: bytes) -> None:
-    with listen_as_model() as listener:
-        with socket.create_connection(listener.getsockname()) as client:
-            client.sendall(said)
-        source, sink = await accept(listener)
-        with closing(ApiConnection(sink, source)) as connection:
-            with pytest.raises(ReplayMismatchError, match="is no request over HTTP"):
-                await connection.receive()
-            with pytest.raises(ReplayMismatchError, match="must have its status"):
-                await connection.send(b'{"status": 7}\n')
-
-
 # --- over HTTP ------------------------------------------------------------------------------------
 
 
@@ -555,12 +503,6 @@ async def test_each_api_is_asked_at_its_address(monkeypatch: pytest.MonkeyPatch)
     for api in KEYS:  # and now nobody is there
         assert (await fail(agent(api))).code == "NETWORK"
     assert (await fail(make_agent(f"{url}/v1#m", ""))).code == "NETWORK"
-
-
-async def test_an_address_that_is_none_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for base_url in ("http://[", "nowhere", "http://me\n"):
-        monkeypatch.setenv("OPENAI_BASE_URL", base_url)
-        assert (await fail(agent("openai"))).code in ("NOT_AVAILABLE", "NETWORK")
 
 
 @pytest.mark.network
@@ -604,16 +546,6 @@ def test_the_list_says_which_providers_can_be_had_and_loads_none(
 
 def greet(request: Request) -> Reply:
     return Reply(WIRES["address"].stream(), "text/event-stream")
-
-
-@pytest.mark.process
-def test_an_answer_that_stdout_lacks_letters_for_is_printed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
-    with serving(greet) as url:
-        tried = run("agents", f"{url}/v1#m", "--ask", "Hello")
-    assert (tried.returncode, tried.stdout, tried.stderr) == (0, "Gr\\xfc\\xdfe\n", "")
 
 
 @pytest.mark.network

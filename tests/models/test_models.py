@@ -219,41 +219,6 @@ async def test_buttons_are_enough_to_approve_and_to_see_the_answer(path: str) ->
     assert len(shown) == 3
 
 
-UNANSWERABLE = """\
-import json, sys
-def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["method"] == "initialize":
-        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-        say(id=message["id"], result={"protocolVersion": "2025-11-25", **about})
-    elif message["method"] == "tools/call":
-        say(method="sampling/createMessage", params={})
-        say(id=None, method="sampling/createMessage", params={})
-        say(id=message["id"], result={"content": []})
-"""
-
-
-def test_what_is_asked_of_a_model_and_cannot_be_answered_goes_no_further(
-    path: str, tmp_path: Path
-) -> None:
-    (program := tmp_path / "server.py").write_text(UNANSWERABLE)
-    command = [
-        *MCP,
-        "--sampling",
-        "cli:claude",
-        "--page",
-        "off",
-        "--",
-        sys.executable,
-        str(program),
-    ]
-    with Person(command, env=environment(PATH=path)) as host:
-        host.shake_hands()
-        call = host.begin("tools/call", {"name": "x"})
-        assert host.until(lambda message: True)["id"] == call
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "model",
