@@ -18,11 +18,7 @@ import anyio
 import anyio.lowlevel
 import mcp_types as types
 import pytest
-from support.acp_harness import (
-    CANCELLED,
-    check_client,
-    selected,
-)
+from support.acp_harness import CANCELLED, check_client, selected
 from support.browser import PASSWORD, give_password
 from support.harness import (
     MODERN,
@@ -304,9 +300,7 @@ async def test_a_clients_files_and_terminals_are_not_offered(heard: Heard) -> No
 # --- its commands ---------------------------------------------------------------------------------
 
 
-async def test_command_is_a_capability_and_changes_are_reported(
-    heard: Heard,
-) -> None:
+async def test_command_is_a_capability_and_changes_are_reported(heard: Heard) -> None:
     told: list[Json] = []
 
     async def hear(params: types.LoggingMessageNotificationParams) -> None:
@@ -468,9 +462,7 @@ def begin(host: RawHost, prompt: str) -> int:
 # --- the end --------------------------------------------------------------------------------------
 
 
-async def test_cancelled_call_cancels_the_turn_before_the_next(
-    heard: Heard,
-) -> None:
+async def test_cancelled_call_cancels_the_turn_before_the_next(heard: Heard) -> None:
     async with hosted("--app", target("sdk", heard.log)) as host:
         await host.client.call_tool("abp_connect", {})
         async with anyio.create_task_group() as tasks:
@@ -530,9 +522,7 @@ async def test_an_agent_that_cannot_be_started_says_why(command: str, says: str)
         assert says in text(await host.client.call_tool("abp_connect", {}))
 
 
-def test_open_question_is_cancelled_before_the_agent_ends(
-    tmp_path: Path,
-) -> None:
+def test_open_question_is_cancelled_before_the_agent_ends(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     with RawHost("--app", target("unruly", log)) as host:
         host.initialize(elicitation={})

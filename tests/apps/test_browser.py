@@ -11,7 +11,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from html import escape
@@ -184,9 +184,7 @@ async def test_page_that_takes_handlers_by_methods_is_heard_once(
         assert [report.value for report in running.person.progress] == [0.5]
 
 
-async def test_request_by_two_names_is_asked_once(
-    running: Running,
-) -> None:
+async def test_request_by_two_names_is_asked_once(running: Running) -> None:
     running.person.answer = YES
     twice = await running.data("askTwice", request=CONFIRM)
     assert [[answer["data"] for answer in answers] for answers in twice] == [
@@ -195,9 +193,7 @@ async def test_request_by_two_names_is_asked_once(
     assert len(running.person.questions) == 2
 
 
-async def test_request_that_its_page_takes_back_is_withdrawn(
-    running: Running,
-) -> None:
+async def test_request_that_its_page_takes_back_is_withdrawn(running: Running) -> None:
     response = await running.data("takeBack", request=CONFIRM)
     assert response["error"]["code"] == "CANCELLED"
     assert response["metadata"]["outcome"] == "withdrawn"
@@ -215,9 +211,7 @@ async def test_bootstrap_page_is_waited_for(browser: Browser, site: Web) -> None
         assert (await running.app.call_capability("run", {}, "c")).data == {"confirmed": True}
 
 
-async def test_invalid_request_gets_an_error_and_is_not_asked(
-    running: Running,
-) -> None:
+async def test_invalid_request_gets_an_error_and_is_not_asked(running: Running) -> None:
     running.person.answer = YES
     for work in ("askTooMuch", "askNonsense"):
         assert (await running.data(work))["error"]["code"] == "INVALID_PARAMS"
@@ -250,11 +244,7 @@ async def test_notification_is_heard_by_every_name_and_in_every_shape(running: R
             {"event": "notifications/state/changed", "data": {"field": "a"}},
             None,
         ),
-        (
-            "__abp_notify",
-            {"method": "notifications/state/changed", "params": {"field": "a"}},
-            None,
-        ),
+        ("__abp_notify", {"method": "notifications/state/changed", "params": {"field": "a"}}, None),
         ("__abp_notify", "state/changed", {"field": "a"}),
         ("__abpOnNotification", {"event": "state/changed", "data": {"field": "a"}}, None),
     ):
@@ -561,9 +551,7 @@ async def test_values_that_json_does_not_have_are_spelled_and_noted(running: Run
     assert "numbers that JSON does not have became null" in str(result.metadata["note"])
 
 
-async def test_large_result_crosses_whole_during_a_question(
-    running: Running,
-) -> None:
+async def test_large_result_crosses_whole_during_a_question(running: Running) -> None:
     running.person.answer = YES
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: running.run("ask", by="__abp_elicitation", request=CONFIRM))
@@ -576,9 +564,7 @@ async def test_a_result_that_is_too_large_is_a_clear_failure(running: Running) -
     assert "cannot be carried: it is larger than 67108864 characters" in str(result.failure)
 
 
-async def test_page_that_changes_builtins_changes_no_result(
-    running: Running,
-) -> None:
+async def test_page_that_changes_builtins_changes_no_result(running: Running) -> None:
     running.person.answer = YES
     assert await running.data("broken") == [1, {"a": ["b"]}]
 
@@ -639,11 +625,7 @@ async def test_expired_session_is_begun_again_once_for_all_calls(
 
 @pytest.mark.parametrize(
     ("listing", "description"),
-    [
-        ("absent", ""),
-        ("wrapped", "From the list"),
-        ("only", "From the manifest"),
-    ],
+    [("absent", ""), ("wrapped", "From the list"), ("only", "From the manifest")],
 )
 async def test_capabilities_are_merged_from_manifest_and_list(
     browser: Browser, site: Web, listing: str, description: str
@@ -822,23 +804,6 @@ async def test_page_that_only_changes_its_address_stays_connected(running: Runni
     assert running.person.reasons == []
 
 
-async def test_a_page_that_crashes_is_gone(running: Running, browser: Browser) -> None:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: running.run("hold"))
-        session = await browser.contexts[0].new_cdp_session(browser.contexts[0].pages[0])
-        tasks.start_soon(lambda: quietly(session.send("Page.crash")))
-        await running.person.until(lambda: running.person.reasons)
-        tasks.cancel_scope.cancel()
-    assert running.person.reasons == ["its page crashed"]
-
-
-async def quietly(work: Awaitable[object]) -> None:
-    try:
-        await work
-    except Exception:
-        return
-
-
 async def test_a_page_that_is_closed_is_gone_once(browser: Browser, site: Web) -> None:
     async with opened(browser, f"{site.here}/workshop.html") as running:
         await browser.contexts[0].close()
@@ -849,9 +814,7 @@ async def test_a_page_that_is_closed_is_gone_once(browser: Browser, site: Web) -
 # --- processes ------------------------------------------------------------------------------------
 
 
-async def test_chromium_has_every_feature_flag_of_playwright(
-    browser: Browser,
-) -> None:
+async def test_chromium_has_every_feature_flag_of_playwright(browser: Browser) -> None:
     session = await browser.new_browser_cdp_session()
     processes = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
     [process] = [each["id"] for each in processes if each["type"] == "browser"]
@@ -1059,10 +1022,7 @@ async def test_the_demo_page_plays_every_step_of_its_script() -> None:
             assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
             assert (
                 await app.call_capability("demo.echo", {"value": [1, {"a": None}]}, "3")
-            ).data == [
-                1,
-                {"a": None},
-            ]
+            ).data == [1, {"a": None}]
             assert (
                 str((await app.call_capability("demo.fail", {}, "4")).failure)
                 == "PRINTER_JAM: The printer is jammed (retryable)"
@@ -1117,9 +1077,7 @@ async def disconnected(
     assert (await host.status())["apps"] == {}
 
 
-async def test_killed_browser_ends_its_question_and_can_be_reconnected(
-    mark: str,
-) -> None:
+async def test_killed_browser_ends_its_question_and_can_be_reconnected(mark: str) -> None:
     asked = anyio.Event()
     async with hosted(
         "--app", "demo:page", answer=lambda _: asked.set(), env={"ABP_TEST_MARK": mark}

@@ -103,10 +103,7 @@ async def test_a_page_that_is_no_text_in_its_encoding_is_told_of(running: Web) -
 @pytest.mark.network
 @pytest.mark.parametrize(
     "path",
-    [
-        "/redirect?to=http://[::1",
-        f"/head?html={quote('<link rel=abp-manifest href=http://[x>')}",
-    ],
+    ["/redirect?to=http://[::1", f"/head?html={quote('<link rel=abp-manifest href=http://[x>')}"],
     ids=["a redirect", "a link"],
 )
 async def test_an_address_that_cannot_be_read_is_the_pages_fault(running: Web, path: str) -> None:

@@ -277,9 +277,7 @@ async def test_a_model_is_asked_in_the_servers_words_and_answers_in_its_own(
     assert sent == SAMPLING
 
 
-async def test_sampling_without_a_model_is_refused(
-    exotic: tuple[str, Path],
-) -> None:
+async def test_sampling_without_a_model_is_refused(exotic: tuple[str, Path]) -> None:
     async with hosted("--app", exotic[0], answer=refuse("decline")) as host:
         assert structured(await host.call("caps"))["caps"] == FORMS
         assert "no model answered" in text(await host.call("sample"))
@@ -370,9 +368,7 @@ async def test_an_acp_client_is_asked(exotic: tuple[str, Path]) -> None:
     assert '{\\"s\\": \\"hello\\"}' in words
 
 
-async def test_question_after_the_session_is_cancelled(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_question_after_the_session_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
     asked: Json = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
     answer = await Program("mcp:x", "server").elicit(asked, (), destructive=False)
     assert answer == {"action": "cancel"}
@@ -492,9 +488,7 @@ async def test_a_server_that_cannot_be_connected_says_why(command: str, says: st
         assert says in text(await host.client.call_tool("abp_connect", {}))
 
 
-def test_open_question_is_cancelled_before_the_server_ends(
-    tmp_path: Path,
-) -> None:
+def test_open_question_is_cancelled_before_the_server_ends(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     with RawHost("--app", target("unruly", log)) as host:
         host.initialize(elicitation={})

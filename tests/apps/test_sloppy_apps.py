@@ -180,11 +180,7 @@ PIPED: dict[str, tuple[bytes, bool, str]] = {
     "an error in words": (b'"error":"no paper"', True, "no paper"),
     "an error of nothing": (b'"error":{}', True, "no message"),
     "too deep": (b'"result":' + b"[" * 500 + b"]" * 500, True, "nested more than 128 levels"),
-    "too many values": (
-        b'"result":[' + b"0," * 600_000 + b"0]",
-        True,
-        "more than 500000 values",
-    ),
+    "too many values": (b'"result":[' + b"0," * 600_000 + b"0]", True, "more than 500000 values"),
     "an encoding that is none": (
         b'"result":{"success":true,"data":{"mimeType":"text/plain; charset=undefined",'
         b'"content":"aGk=","encoding":"base64"}}',

@@ -118,11 +118,7 @@ async def test_line_that_is_too_long_is_dropped_and_reported(
 
 async def test_two_apps_side_by_side_are_told_apart() -> None:
     async with hosted(
-        "--app",
-        "demo",
-        "--app",
-        program(APPS / "envelope.py"),
-        answer=accept(selected="tea"),
+        "--app", "demo", "--app", program(APPS / "envelope.py"), answer=accept(selected="tea")
     ) as host:
         connected = text(await host.client.call_tool("abp_connect", {}))
         assert connected.index("Connected demo") < connected.index("Connected envelope")

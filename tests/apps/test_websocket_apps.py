@@ -454,9 +454,7 @@ def certify(folder: Path) -> Path:
     )
     file = folder / "here.pem"
     private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
     return file

@@ -221,9 +221,7 @@ async def test_an_error_says_why_and_when_to_try_again(
 
 
 @each_wire
-async def test_key_as_model_name_or_in_the_address_is_not_quoted(
-    api: str,
-) -> None:
+async def test_key_as_model_name_or_in_the_address_is_not_quoted(api: str) -> None:
     written, part, heard = "sk-proj-" + 8 * "a1b2c3d4e5", "f6a7b8c9d0e1f2a3b4", Heard()
     error = {"message": f"there is no model {written} at /s/{part}/v1"}
     line = Line([json.dumps({"error": error}).encode()], 404, {"content-type": "application/json"})

@@ -12,19 +12,8 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Kind, Question
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.models.agent import (
-    AgentMessage,
-    AgentResponse,
-    Cost,
-    Image,
-    ModelSettings,
-    Usage,
-)
-from abp_bridge.models.request import (
-    decode_request,
-    describe_response,
-    encode_response,
-)
+from abp_bridge.models.agent import AgentMessage, AgentResponse, Cost, Image, ModelSettings, Usage
+from abp_bridge.models.request import decode_request, describe_response, encode_response
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.mcp.elicitation import encode_sampling
 from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_refused, encode_sampled

@@ -153,10 +153,7 @@ def of_a_server() -> Question:
 
 
 async def ask(
-    model: Model,
-    person: Person,
-    question: Question | None = None,
-    context: AskContext = CALLED,
+    model: Model, person: Person, question: Question | None = None, context: AskContext = CALLED
 ) -> SurfaceResponse:
     return await surface(model, person).prompt(question or task(), context, AGENT)
 

@@ -138,16 +138,6 @@ async def test_a_button_that_waits_for_a_person_is_freed_by_hand_then_asked_as_e
         assert '"Pay now"' in person.asked[1]
 
 
-async def test_a_control_of_the_pages_own_making_is_filled_in_by_hand(
-    site: Web, screen: Display
-) -> None:
-    person = Person([pressing(screen, CARD, PAY)])
-    async with window(site, screen, "own", person) as host:
-        result = await host.call("pay", name="Ann")
-        assert json.loads(text(result)) == {"name": "Ann", "card": "4711", "trusted": True}
-        assert "Card" in person.asked[0]
-
-
 async def test_what_a_function_waits_for_in_the_page_is_done_by_hand(
     site: Web, screen: Display
 ) -> None:
@@ -186,21 +176,6 @@ async def test_error_without_a_window_says_how_to_have_one(site: Web) -> None:
         assert result.is_error
         for said in ("NOT_SUPPORTED", "--headful", "ABP_HEADLESS=false", "--browser-url"):
             assert said in text(result)
-
-
-async def test_without_a_window_a_form_beside_anothers_frame_is_asked_with_a_word_on_that(
-    site: Web,
-) -> None:
-    asked: list[str] = []
-
-    def answer(params: Json) -> Json:
-        asked.append(params.message)
-        return accept(name="Eve")(params)
-
-    async with hosted("--app", f"{site.here}/hand.html?card", answer=answer) as host:
-        assert json.loads(text(await host.call("pay")))["name"] == "Eve"
-        assert f"a frame of {site.elsewhere}" in asked[0]
-        assert "--headful" in asked[0]
 
 
 def chromium(screen: Display, folder: Path, *pages: str) -> AbstractContextManager[str]:

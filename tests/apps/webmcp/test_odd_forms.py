@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 from support.pages.server import Web
 from support.tool_pages import PATIENCE, Running, Said, accepted, as_shown, opened
 
@@ -15,7 +14,6 @@ from abp_bridge.apps.webmcp import form_call
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
@@ -91,23 +89,6 @@ async def test_boxes_with_the_same_value_are_told_apart(page: Running) -> None:
     assert len(page.person.questions) == 1
 
 
-async def test_radio_buttons_with_the_same_value_are_told_apart(page: Running) -> None:
-    await has(
-        page,
-        "<label><input type=radio name=way>Slow</label>"
-        "<label><input type=radio name=way checked>Fast</label>",
-    )
-
-    def slow(question: Question) -> Answer:
-        choices = {each.label: each.value for each in question.fields[0].choices}
-        assert question.fields[0].default == choices["Fast"]
-        return accepted(way=choices["Slow"])
-
-    assert (await page.call("odd", slow)).data == ["way=on"]
-    marks = "() => [...document.querySelectorAll('[name=way]')].map((each) => each.checked)"
-    assert await page.page.evaluate(marks) == [True, False]
-
-
 async def test_a_box_that_is_called_send_is_no_question_whether_to_send(page: Running) -> None:
     await has(page, "<label><input type=checkbox name=send>Send a copy</label><input name=to>")
     result = await page.call("odd", lambda question: accepted(send=False, to="Ada"))
@@ -121,27 +102,6 @@ async def test_no_end_of_a_long_text_is_sent_unseen(page: Running) -> None:
     [asked] = page.person.questions
     assert str(asked.fields[0].default).endswith(end)
     assert str(result.data).count(end) == 1
-
-
-TERMS = "I agree to the terms. " * 30
-FEE = "And to a fee of 900 euros a month."
-LONG = {
-    "a label": f"<label><input type=checkbox name=yes>{TERMS}{FEE}</label><input name=to>",
-    "a description": f"<input type=checkbox name=yes toolparamdescription='{TERMS}{FEE}'>",
-    "an option": f"<select name=plan><option value=a>{TERMS}{FEE}<option value=b>B</select>",
-}
-
-
-@pytest.mark.parametrize("inner", LONG.values(), ids=LONG)
-async def test_the_end_of_long_words_of_a_form_is_drawn(page: Running, inner: str) -> None:
-    await has(page, inner)
-    await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
-    [asked] = page.person.questions
-    async with anyio.create_task_group() as tasks:
-        async with LazyPageServer(tasks).show(asked) as sheet:
-            await page.page.goto(sheet.url)
-            await expect(page.page.get_by_role("main")).to_contain_text(FEE)
-        tasks.cancel_scope.cancel()
 
 
 async def test_of_words_that_are_too_long_the_end_is_counted(page: Running) -> None:
@@ -201,9 +161,7 @@ async def test_extra_entries_of_a_form_are_shown(page: Running, who: str) -> Non
     assert asked.note.endswith(told)
 
 
-async def test_form_emptied_after_it_was_sent_has_an_unknown_outcome(
-    page: Running,
-) -> None:
+async def test_form_emptied_after_it_was_sent_has_an_unknown_outcome(page: Running) -> None:
     empties = "form.addEventListener('submit', () => form.reset())"
     await has(page, "<input name=to value=Ada>", empties)
     result = await page.call("odd", as_shown())
@@ -227,9 +185,7 @@ async def test_extra_entries_of_an_autosubmit_form_are_shown(page: Running, who:
     assert len(page.person.questions) == 2
 
 
-async def test_autosubmit_form_that_differs_from_the_question_is_not_sent(
-    page: Running,
-) -> None:
+async def test_autosubmit_form_that_differs_from_the_question_is_not_sent(page: Running) -> None:
     await has(page, "<input name=to><input type=hidden name=n value=1>")
     await sends_itself(page)
 
@@ -280,9 +236,7 @@ async def test_entries_added_while_an_autosubmit_form_is_filled_are_shown(
     )
 
 
-async def test_entries_added_while_a_form_is_filled_need_a_yes(
-    page: Running,
-) -> None:
+async def test_entries_added_while_a_form_is_filled_need_a_yes(page: Running) -> None:
     inner, does, _, _ = FILLED["another field"]
     await has(
         page, f"<input name=to>{inner}", f"form.to.addEventListener('input', () => {{ {does} }})"
@@ -300,9 +254,7 @@ async def test_entries_added_while_a_form_is_filled_need_a_yes(
 async def test_entries_added_to_changed_values_are_shown(page: Running) -> None:
     twice = "event.formData.append('all', 2 * event.formData.get('to'))"
     await has(
-        page,
-        "<input name=to value=1>",
-        f"form.addEventListener('formdata', (event) => {twice})",
+        page, "<input name=to value=1>", f"form.addEventListener('formdata', (event) => {twice})"
     )
     assert (await page.call("odd", as_shown(to="5"))).data == ["to=5", "all=10"]
     first, second = page.person.questions
@@ -395,9 +347,7 @@ async def certain(answer: Any) -> Answer:
     return answer
 
 
-async def test_page_that_reloads_while_it_is_filled_has_not_answered(
-    page: Running,
-) -> None:
+async def test_page_that_reloads_while_it_is_filled_has_not_answered(page: Running) -> None:
     await page.page.evaluate(
         "() => { document.getElementById('pay').amount.oninput = () => location.reload() }"
     )

@@ -96,9 +96,7 @@ ENDS = {
 }
 
 
-async def test_form_that_no_one_accepts_is_not_sent(
-    running: Running,
-) -> None:
+async def test_form_that_no_one_accepts_is_not_sent(running: Running) -> None:
     for why, (answer, code) in ENDS.items():
         result = await running.call("book_table", partial(_say, answer), name="Ann")
         assert result.failure is not None
@@ -153,9 +151,7 @@ async def test_fields_named_like_members_of_a_form_are_sent(running: Running) ->
     assert result.data == {"agent": True, "sent": sent}
 
 
-async def test_form_changed_after_the_answer_is_asked_again(
-    running: Running,
-) -> None:
+async def test_form_changed_after_the_answer_is_asked_again(running: Running) -> None:
     await running.work("rewrite")
     result = await running.call("book_table", as_shown(name="Eve", when="19:30"))
     first, second = running.person.questions

@@ -15,15 +15,7 @@ import pytest
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 from support.pages.server import Web
-from support.tool_pages import (
-    BRIEF,
-    PATIENCE,
-    Running,
-    Said,
-    accepted,
-    as_shown,
-    opened,
-)
+from support.tool_pages import BRIEF, PATIENCE, Running, Said, accepted, as_shown, opened
 
 from abp_bridge.apps.webmcp.tool_session import MAX_TOOLS
 from abp_bridge.core.answer import Answer
@@ -95,9 +87,7 @@ async def test_form_changed_while_it_is_read_is_asked_again(page: Running, what:
     assert (first.note, first.fields) != (second.note, second.fields)
 
 
-async def test_dialog_of_a_form_is_a_question_of_its_own(
-    page: Running,
-) -> None:
+async def test_dialog_of_a_form_is_a_question_of_its_own(page: Running) -> None:
     kinds: list[bool] = []
 
     def answer(question: Question) -> Answer:
@@ -199,9 +189,7 @@ async def test_renamed_tool_is_not_called(page: Running) -> None:
     assert page.person.questions == []
 
 
-async def test_card_number_of_an_autosubmit_form_comes_from_the_user(
-    page: Running,
-) -> None:
+async def test_card_number_of_an_autosubmit_form_comes_from_the_user(page: Running) -> None:
     listed = {each.name: each for each in page.opened.capabilities}
     assert listed["buy_now"].needs_approval
     assert as_object(listed["buy_now"].input_schema["properties"]) == {}
@@ -216,9 +204,7 @@ async def test_card_number_of_an_autosubmit_form_comes_from_the_user(
     assert '"Buy"' in page.person.questions[-1].note
 
 
-async def test_changed_autosubmit_form_gets_no_card_number(
-    page: Running,
-) -> None:
+async def test_changed_autosubmit_form_gets_no_card_number(page: Running) -> None:
     async def answer(question: Question) -> Answer:
         await page.page.evaluate(
             """() => {
@@ -235,9 +221,7 @@ async def test_changed_autosubmit_form_gets_no_card_number(
     assert set(await page.page.evaluate(held)) == {""}
 
 
-async def test_tool_with_a_nested_secret_is_not_offered(
-    page: Running,
-) -> None:
+async def test_tool_with_a_nested_secret_is_not_offered(page: Running) -> None:
     assert "nested" not in {each.name for each in page.opened.capabilities}
     assert any("nested" in each and "secret" in each for each in page.opened.warnings)
 
