@@ -76,7 +76,7 @@ setattr(BaseSelectorEventLoop, "sock_accept", sock_accept)  # noqa: B010
 
 # The programs that tests may find on PATH. Agents that are installed here are not among them.
 PROGRAMS = """
-sh bash env pkill cat ls ps true false sleep kill grep sed tr head tail id uname git openssl
+sh bash env cat ls ps true false sleep kill grep sed tr head tail id uname git openssl
 tty stty tput infocmp script locale setpriv tmux Xvfb xauth dbus-run-session dbus-daemon
 node chromium chromium-browser google-chrome
 """

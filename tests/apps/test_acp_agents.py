@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import acp
-import acp.schema
 import anyio
 import anyio.lowlevel
 import mcp_types as types
@@ -23,24 +21,20 @@ from support.browser import PASSWORD, give_password
 from support.harness import (
     MODERN,
     PATIENCE,
-    SERVE,
     RawHost,
     accept,
-    environment,
     hosted,
     refuse,
     text,
 )
 from support.paths import APPS
+from support.tool_pages import Person as Silent
 
 from abp_bridge.apps import acp as app_of_agents
 from abp_bridge.apps.program import CANCEL, MAX_OPEN, Program
 from abp_bridge.apps.targets import make_app
-from abp_bridge.core.answer import Answer
-from abp_bridge.core.ledger import Notice, Progress, describe_notice
-from abp_bridge.core.question import Question
+from abp_bridge.core.ledger import describe_notice
 from abp_bridge.session.app import AppError
-from abp_bridge.session.context import NO_CONTEXT, AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -206,41 +200,6 @@ async def test_a_person_sees_what_the_agent_wants_to_do_whole(heard: Heard) -> N
         assert part in words
     assert 'command: "rm\\u202e -r"' in words
     assert "hunter2" not in words
-
-
-class Editor:
-    """A client of the official SDK, whose person takes the first option that has such a name."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-        self.said = ""
-
-    async def request_permission(
-        self, session_id: str, tool_call: Any, options: Any, **_: Any
-    ) -> Any:
-        shown = {each.name: each.option_id for each in options}
-        wanted = next(name for name in (*self.names, "More …") if name in shown)
-        answer = {"outcome": "selected", "optionId": shown[wanted]}
-        return acp.schema.RequestPermissionResponse.model_validate({"outcome": answer})
-
-    async def session_update(self, update: Any, **more: Any) -> None:
-        if update.session_update == "agent_message_chunk":
-            self.said += update.content.text
-
-
-@pytest.mark.process
-async def test_an_agent_behind_an_editor_of_the_official_sdk(heard: Heard) -> None:
-    editor: Any = Editor("Yes, for all")
-    program, *words = [*SERVE, "--app", target("sdk", heard.log)]
-    process: Json = {"env": environment(), "transport_kwargs": {"stderr": None}}
-    async with acp.spawn_agent_process(editor, program, *words, **process) as (agent, _):
-        await agent.initialize(protocol_version=1)
-        session = (await agent.new_session(cwd="/")).session_id
-        command = json.dumps({"prompt": steps(permit("edit"))})
-        block = acp.text_block(f"/agent_prompt {command}")
-        with anyio.fail_after(PATIENCE):
-            await agent.prompt(session_id=session, prompt=[block])
-    assert "a-3" in editor.said
 
 
 async def test_form_of_an_agent_is_asked_and_its_outcome_returned(heard: Heard) -> None:
@@ -539,39 +498,7 @@ def test_open_question_is_cancelled_before_the_agent_ends(tmp_path: Path) -> Non
 # --- limits, which are too long to wait for -------------------------------------------------------
 
 
-class Listener:
-    """Who hears an app that no bridge has opened."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.gone = anyio.Event()
-
-    def new_question_id(self) -> str:
-        return "q"
-
-    async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-        raise AssertionError(f"{question} was asked")
-
-    def on_notice(self, notice: Notice) -> None:
-        self.told.append(describe_notice(notice))
-
-    def on_progress(self, progress: Progress) -> None:
-        pass
-
-    def on_disconnect(self, reason: str) -> None:
-        self.told.append(reason)
-        self.gone.set()
-
-
 async def test_a_program_that_asks_without_end_is_told_cancel() -> None:
-    class Silent(Listener):
-        async def elicit(self, question: Question, context: AskContext = NO_CONTEXT) -> Answer:
-            await anyio.sleep_forever()
-            raise AssertionError
-
-        def can_sample(self) -> bool:
-            return False
-
     program, listener = Program("mcp:x", "server"), Silent()
     program.listener = listener
     asked: Any = {"message": "Go", "requestedSchema": {"type": "object", "properties": {}}}
@@ -588,7 +515,7 @@ async def test_a_program_that_asks_without_end_is_told_cancel() -> None:
         await ask()
         tasks.cancel_scope.cancel()
     assert answers == [CANCEL]
-    assert f"{MAX_OPEN} of its questions are open" in listener.told[0]
+    assert f"{MAX_OPEN} of its questions are open" in describe_notice(listener.notices[0])
 
 
 def unruly(log: Path, how: str = "") -> Any:
@@ -600,7 +527,7 @@ async def test_an_agent_that_never_answers_initialize_is_given_up(
 ) -> None:
     monkeypatch.setattr(app_of_agents, "START_LIMIT", 0.2)
     with pytest.raises(AppError, match=r"did not answer within 0.2 s. Does it speak ACP\?"):
-        async with unruly(tmp_path / "heard", "mute").open_app(Listener()):
+        async with unruly(tmp_path / "heard", "mute").open_app(Silent()):
             raise AssertionError("it was opened")
 
 
@@ -608,7 +535,7 @@ async def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app_of_agents, "CANCEL_LIMIT", 0.2)
-    app, listener = unruly(tmp_path / "heard"), Listener()
+    app, listener = unruly(tmp_path / "heard"), Silent()
     async with app.open_app(listener), anyio.create_task_group() as tasks:
         tasks.start_soon(app.call_capability, "agent.prompt", {"prompt": "hang"}, "c-1")
         with anyio.fail_after(PATIENCE):
@@ -617,7 +544,7 @@ async def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(
             await app.cancel_call("c-1", "enough")
             await app.cancel_call("c-1", "enough")
             await app.cancel_call("c-2", "another's")
-            await listener.gone.wait()
+            await listener.until(lambda: listener.reasons)
         tasks.cancel_scope.cancel()
-    assert "it did not end a turn that was cancelled, within 0.2 s" in listener.told[-1]
+    assert "it did not end a turn that was cancelled, within 0.2 s" in listener.reasons[-1]
     assert (tmp_path / "heard").read_text().count("session/cancel") == 1

@@ -289,8 +289,7 @@ FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("action", "goes"),
-    [("accept", True), ("cancel", True), ("decline", False)],
-    ids=["goes and says so", "goes and closes the question", "declines"],
+    [("accept", True), ("decline", False)],
 )
 async def test_user_is_sent_to_sign_in_to_an_http_server(
     tmp_path: Path, action: str, goes: bool

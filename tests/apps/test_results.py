@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -123,17 +123,13 @@ class Host:
 class Session:
     bridge: Bridge
     folder: Path
-    outcomes: dict[tuple[str, str], CallOutcome] = field(default_factory=dict)
 
     async def outcome(self, app: str, kind: str) -> CallOutcome:
-        """How the call of a kind ended: it is made once, for all hosts."""
-        if (app, kind) not in self.outcomes:
-            params: Json = {"work": "give", "kind": kind} if app == "workshop" else {}
-            capability = "run" if app == "workshop" else kind
-            call = await self.bridge.start(capability, params, app=app)
-            with anyio.fail_after(PATIENCE):
-                self.outcomes[app, kind] = await call.wait()
-        return self.outcomes[app, kind]
+        params: Json = {"work": "give", "kind": kind} if app == "workshop" else {}
+        capability = "run" if app == "workshop" else kind
+        call = await self.bridge.start(capability, params, app=app)
+        with anyio.fail_after(PATIENCE):
+            return await call.wait()
 
 
 @pytest.fixture(scope="module")

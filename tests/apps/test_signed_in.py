@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -76,28 +75,6 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
 
 
 @pytest.mark.browser
-def test_a_browser_that_is_killed_is_not_said_to_have_kept_anything(
-    site: Members, tmp_path: Path
-) -> None:
-    profile = tmp_path / "profile"
-    words = ["login", f"{site.here}/sign-in-page?stay", "--profile", str(profile)]
-    with display() as shown:
-        login = subprocess.Popen(
-            [sys.executable, "-m", "abp_bridge", *words],
-            env=environment(DISPLAY=shown.name),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        until = time.monotonic() + PATIENCE
-        while not site.shown:
-            assert time.monotonic() < until, "nobody signed in"
-        subprocess.run(["pkill", "-KILL", "-f", f"user-data-dir={profile}"], check=True)
-        said = login.communicate(timeout=PATIENCE)[1]
-    assert login.returncode == 1
-    assert "may not have kept where you signed in: do it again" in said
-
-
-@pytest.mark.browser
 async def test_profile_of_login_is_signed_in_for_the_app(member: Member) -> None:
     site, profile, told = member.site, member.profile, member.told
     assert told["serve"] == [
@@ -118,28 +95,6 @@ async def test_profile_of_login_is_signed_in_for_the_app(member: Member) -> None
             refused = text(await other.client.call_tool("abp_connect", named))
             assert f"{site.here} was not opened" in refused
     assert site.signed_in == 1
-
-
-@pytest.mark.browser
-async def test_a_form_of_a_page_behind_a_login_is_sent_as_who_signed_in(member: Member) -> None:
-    site, profile = member.site, member.profile
-    desk = ["--app", f"{site.here}/desk"]
-    shown: list[str] = []
-
-    def person(params: Json) -> Json:
-        shown.append(params.message)
-        return accept(name="Bob")(params)
-
-    async with hosted(*desk, "--profile", str(profile), answer=person) as bridge:
-        booked = text(await bridge.call("book", name="Ann"))
-        assert booked.startswith("{"), booked
-        assert json.loads(booked) == {"name": "Bob", "by": "Ada"}
-    [words] = shown
-    assert words.startswith(f"{site.here} asks: Book a table")
-    async with hosted(*desk, answer=person) as bridge:  # who is not signed in has no form
-        refused = text(await bridge.client.call_tool("abp_connect", {}))
-        assert "tools by WebMCP: no script of it registered one" in refused
-    assert len(shown) == 1
 
 
 WRONG: dict[str, tuple[str, Callable[[Path], object]]] = {

@@ -23,10 +23,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from support import puppets
-from support.harness import RawHost, accept, hosted, run, text
+from support.harness import RawHost, accept, hosted, text
 from support.in_process import open_process
 from support.paths import APPS
 from support.peer import read_lines
+from support.tool_pages import Person
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
@@ -339,15 +340,8 @@ async def test_nobody_there_is_told() -> None:
 
 
 async def opened(url: str) -> None:
-    async with make_app(url, True, Settings()).open_app(Nobody()):
+    async with make_app(url, True, Settings()).open_app(Person()):
         raise AssertionError("it was opened")
-
-
-class Nobody:
-    """Who hears of an app that never is one."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *words: None
 
 
 async def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,19 +354,6 @@ async def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     async with tcp(handle) as url:
         with pytest.raises(AppError, match=r"opened no WebSocket within 0.2 s: is an app served"):
             await opened(url)
-
-
-WRONG = {
-    "wss:app.example": "Did you mean wss://app.example?",
-    "wsss://app.example/abp": "Did you mean wss://app.example/abp?",
-}
-
-
-@pytest.mark.parametrize("target", WRONG)
-def test_a_misspelt_scheme_is_said_at_the_start(target: str) -> None:
-    done = run("serve", "--app", target)
-    assert done.returncode == 2
-    assert WRONG[target] in done.stderr
 
 
 @pytest.mark.parametrize("url", ["ws://", "ws://127.0.0.1:99999/", "wss://[::1", "ws://h/#part"])

@@ -15,11 +15,8 @@ import pytest
 from support.agents import AGENTS, LIMIT, install, user
 from support.harness import PATIENCE, run
 
-from abp_bridge.models.acp import AcpAgent
 from abp_bridge.models.agent import AgentError, AgentProtocol, StartOptions, Usage
-from abp_bridge.models.cli import CliAgent
 from abp_bridge.models.session import LocalAgent
-from abp_bridge.models.targets import make_agent
 
 Json = Any
 
@@ -135,15 +132,6 @@ def test_one_is_tried_from_a_shell(path: Path, case: str) -> None:
     ended = run("agents", *arguments)
     assert (ended.returncode, words in ended.stdout + ended.stderr) == (code, True), ended
     assert "Traceback" not in ended.stderr
-
-
-def test_a_model_is_named_by_its_kind(path: Path) -> None:
-    assert isinstance(make_agent("cli:claude", str(path)), CliAgent)
-    assert isinstance(make_agent("acp:goose acp", str(path)), AcpAgent)
-    with pytest.raises(AgentError, match="cli: and one of claude"):
-        make_agent("cli:clade", str(path))
-    with pytest.raises(AgentError, match="'claude' is no model: write cli:NAME, acp:COMMAND"):
-        make_agent("claude", str(path))
 
 
 @pytest.mark.process

@@ -28,7 +28,6 @@ from abp_bridge.models.agent import (
     StartOptions,
     Usage,
 )
-from abp_bridge.models.streams import StreamPart
 
 Json = Any
 
@@ -116,46 +115,6 @@ async def test_it_says_what_it_is_and_answers(each: Local | Remote) -> None:
     assert response.metadata["user"] == "ann"
     cost = each.agent.estimate_cost(response)
     assert cost is None or cost.amount > 0
-
-
-async def test_pieces_are_told_or_not_and_the_answer_is_the_same(each: Local | Remote) -> None:
-    chunks: list[Chunk] = []
-    said = []
-    for stream in (True, False):
-        session = await each.agent.start(StartOptions())
-        response = await each.agent.send(
-            session, user("One"), on_chunk=chunks.append, stream=stream, timeout_ms=LIMIT
-        )
-        said.append((each.said(response), len(chunks)))
-    assert said[0] == said[1]
-    assert chunks
-    again: list[Chunk] = []
-    for chunk in chunks:
-        each.agent.stream_message(session, chunk, again.append)
-        each.agent.stream_message(session, chunk)
-    assert again == chunks
-
-
-async def test_what_it_says_is_read_however_it_is_split(each: Local | Remote) -> None:
-    """And what is malformed, or cut, is no message."""
-    whole = each.stream
-    messages = [part.message for part in each.agent.parse_stream(whole) if part.kind == "message"]
-    assert messages
-    parser, found = each.agent.open_stream(), list[StreamPart]()
-    for place in range(len(whole)):
-        found += parser.feed(whole[place : place + 1])
-    found += parser.end()
-    assert [part.message for part in found if part.kind == "message"] == messages
-    assert [part.kind for part in found if part.kind not in ("message", "partial")][-1] == "eof"
-    assert "error" not in {part.kind for part in found}
-    last = whole.rstrip().rindex(b"{")
-    assert each.agent.parse_stream(whole[: last + 1])[-1].kind == "partial"
-    cut = each.agent.open_stream()
-    cut.feed(whole[: last + 1])
-    assert [part.kind for part in cut.end()] == ["error", "eof"]
-    malformed = whole[:last] + b"}nonsense" + whole[last + 1 :]
-    assert "error" in {part.kind for part in each.agent.parse_stream(malformed)}
-    assert [part.kind for part in each.agent.parse_stream(b"")] == ["eof"]
 
 
 EARLY = [

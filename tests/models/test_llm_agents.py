@@ -457,22 +457,6 @@ async def test_what_was_overheard_can_be_played(api: str, monkeypatch: pytest.Mo
     assert await play(api, heard, monkeypatch) == first
 
 
-@pytest.mark.network
-async def test_an_error_that_was_overheard_can_be_played_and_has_no_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    heard = Heard()
-    headers = {"content-type": "application/json", "retry-after": "7"}
-    said = json.dumps({"error": {"message": f"too often, {KEY}"}}).encode()
-    line = Line([said[:30], said[30:]], 429, headers)
-    assert (await fail(agent("openai", line, tap=heard.tap))).retry_after == 7
-    assert KEY not in str(heard.came)
-    problem = await play("openai", heard, monkeypatch)
-    assert isinstance(problem, AgentError)
-    assert (problem.code, problem.retry_after) == ("RATE_LIMITED", 7)
-    assert "too often, [key]" in str(problem)
-
-
 # --- over HTTP ------------------------------------------------------------------------------------
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.acp_harness import selected
-from support.acp_proxy import ask, opened, proxied
 from support.agents import add_cli
 from support.apps.exotic_server import SAMPLING
 from support.era_host import Host
@@ -194,29 +192,6 @@ def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str)
     assert why in done.stderr
     assert "Traceback" not in done.stderr
     assert _KEY not in done.stderr
-
-
-@pytest.mark.anyio
-@pytest.mark.process
-async def test_buttons_are_enough_to_approve_and_to_see_the_answer(path: str) -> None:
-    """Behind the ACP proxy: where nothing can be typed, the answer passes as it is."""
-    shown: list[str] = []
-    pressed = iter(["Send it, and show me the answer first", "Change it first", "Pass it on"])
-
-    def handler(method: str, params: Json) -> Json:
-        assert method == "session/request_permission"
-        shown.append(params["toolCall"]["title"])
-        words = next(pressed)
-        (option,) = [each for each in params["options"] if each["name"].startswith(words)]
-        return selected(option["optionId"])
-
-    model = ("--app", "demo", "--sampling", "cli:claude")
-    async with proxied(*model, handler=handler, env={"PATH": path}) as client:
-        session = await opened(client)
-        response = await ask(client, session, "sampling/create", **TASK["params"])
-        assert response["data"] == {"result": ANSWER}
-        assert response["metadata"]["route"] == "sampling"
-    assert len(shown) == 3
 
 
 @pytest.mark.anyio

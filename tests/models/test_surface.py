@@ -410,13 +410,6 @@ async def test_a_turn_that_takes_too_long_times_out() -> None:
         await ask(Model(AgentError(AgentErrorCode.TIMEOUT, "too long")), Person("send"))
 
 
-async def test_who_gives_a_model_little_time_is_said_to_have() -> None:
-    model, limit = Model(AgentError(AgentErrorCode.TIMEOUT, "it was not done")), 30.0
-    with pytest.raises(HostTimeoutError, match=r"it was not done: 2\d of 30 s were over"):
-        with anyio.fail_after(9):
-            await ask(model, Person("send"), context=replace(CALLED, timeout=limit))
-
-
 async def test_half_an_answer_is_a_servers_alone_and_marked() -> None:
     """MCP has a word for it (`stopReason: maxTokens`), ABP has none."""
     half = AgentResponse("It is", stop_reason="length", usage=BLUE.usage)
@@ -517,16 +510,6 @@ async def test_an_image_is_named_to_the_person_and_sent() -> None:
     with pytest.raises(SurfaceUnsupportedError, match="a command line takes no images"):
         await asking.prompt(asked, CALLED, AGENT)
     assert len(person.asked) == 1
-
-
-async def test_what_is_missing_is_said_before_anybody_is_asked() -> None:
-    person = Person("send")
-    model = Model()
-    model.obstacle = "it is not here"
-    asking = surface(model, person)
-    with pytest.raises(SurfaceUnsupportedError, match="cli:claude cannot be asked: it is not here"):
-        await asking.prompt(task(), CALLED, AGENT)
-    assert not person.asked
 
 
 @pytest.mark.parametrize(

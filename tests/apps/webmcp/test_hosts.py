@@ -223,12 +223,9 @@ ROWS = {
     ),
     "consequential, refused": Row("wipe", {"table": "t1"}, say("decline"), "was not called"),
     "sent at once": Row("find", {"words": "x"}, accept(), {"sent": {"words": "x"}}, ("Find a",)),
-    "sent at once, refused": Row("find", {"words": "x"}, say("decline"), "was not called"),
     # dialogs
     "confirm": Row("ask", {}, accept(), {"sure": True}, ("Really?", "Yes, do it")),
-    "confirm, refused": Row("ask", {}, say("decline"), {"sure": False}, ("Really?",)),
     "prompt": Row("name", {}, accept(value="Bob"), {"named": "Bob"}, ("What name?", "Ann")),
-    "prompt, refused": Row("name", {}, say("decline"), {"named": None}),
     "alert": Row("warn", {}, None, "Closed on Mondays"),
     # how calls end
     "completed": Row("add", {"a": 1, "b": 2}, None, {"sum": 3}),

@@ -56,32 +56,6 @@ async def test_a_page_offers_its_tools_with_what_they_do(running: Running) -> No
     assert "format" not in str(offered["book_table"].input_schema)
 
 
-async def test_form_is_asked_and_sent_as_accepted(running: Running, site: Web) -> None:
-    result = await running.call("book_table", as_shown(), name="Ann", guests=3)
-    assert result.failure is None, result
-    assert result.data == {
-        "agent": True,
-        "sent": {
-            "name": "Ann",
-            "guests": "3",
-            "when": "",
-            "room": "in",
-            "shop": "12",
-            "how": "now",
-        },
-    }
-    [asked] = running.person.questions
-    assert asked.message == "Book a table"
-    assert asked.origin == site.here
-    assert asked.destructive
-    assert '"Book now"' in asked.note
-    assert 'shop "12"' in asked.note
-    shown = [(each.name, each.default) for each in asked.fields]
-    assert shown == [
-        *(("name", "Ann"), ("guests", 3), ("when", MISSING), ("room", "in"), ("quiet", False))
-    ]
-
-
 def _say(answer: Answer, question: Question) -> Answer:
     return answer
 
@@ -176,19 +150,6 @@ async def test_unknown_outcome_is_not_retryable(browser: Browser, site: Web) -> 
             assert result.failure is not None
             assert (result.failure.code, result.failure.retryable) == ("OUTCOME_UNKNOWN", False)
             assert (await running.call("add", a=1)).data == {"sum": 1}
-
-
-async def test_the_page_that_a_form_leads_to_has_time_to_load(
-    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(call, "QUIET_LIMIT", 0.0)
-    leads = '<form toolname="go" tooldescription="Go" action="/head"><input name="html"></form>'
-    button = "<button>Go</button></form>"
-    page = urlencode({"html": leads.replace("</form>", button)})
-    said = '<script type="application/ld+json">{"name": "there"}</script>'
-    async with opened(browser, f"{site.here}/head?{page}") as running:
-        result = await running.call("go", as_shown(), html=said)
-        assert result.data == [{"name": "there"}]
 
 
 async def test_form_is_not_reported_as_sent_when_its_page_is_not_left(

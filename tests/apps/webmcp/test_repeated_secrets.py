@@ -147,14 +147,6 @@ async def test_later_tool_does_not_tell_the_secret(page: Running) -> None:
     assert sum("given as a secret" in each for each in listed.problems) == 2
 
 
-async def test_a_tool_that_was_there_before_is_still_what_it_was(page: Running) -> None:
-    await page.call("sign_in", as_shown(secret="Reads"))
-    await page.page.evaluate("embolden()")
-    listed = await page.lists(lambda listed: "fade" in {each.name for each in listed})
-    [recall] = [each for each in listed if each.name == "recall"]
-    assert recall.description == "Repeats what it heard"
-
-
 async def test_a_result_says_the_secret_neither_as_a_number_nor_as_a_name(page: Running) -> None:
     await page.page.evaluate("""() => document.modelContext.registerTool({
         name: 'count', description: 'Counts', annotations: { readOnlyHint: true },
