@@ -217,18 +217,6 @@ async def test_form_of_an_agent_is_asked_and_its_outcome_returned(heard: Heard) 
             assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
 
 
-async def test_an_address_is_opened_by_the_person(heard: Heard) -> None:
-    def person(params: Any) -> types.ElicitResult:
-        assert isinstance(params, types.ElicitRequestURLParams)
-        assert params.url == "https://e.x/"
-        return types.ElicitResult(action="accept")
-
-    url = {"mode": "url", "message": "Sign in", "url": "https://e.x/", "elicitationId": "e-1"}
-    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
-        answer = await host.call("agent.prompt", prompt=steps({"elicit": url}))
-    assert json.loads(said(answer))["action"] == "accept"
-
-
 @pytest.mark.network
 async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> None:
     part = {"type": "string", "title": "Password"}

@@ -24,7 +24,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from playwright.async_api import Browser
-from support.harness import RawHost, accept, hosted, text
+from support.harness import RawHost, hosted, text
 from support.pages.server import Web, manifest, web
 from support.tool_pages import Person as Listener
 from support.tool_pages import accepted, lend
@@ -37,9 +37,7 @@ from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult
 from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.core.question import Question
 from abp_bridge.session.app import AppError
-from abp_bridge.session.context import AskContext
 from abp_bridge.settings import Settings
 
 Json = Any
@@ -288,19 +286,6 @@ async def test_a_flood_arrives_whole_in_order_and_before_the_result(running: Run
     assert [report.value for report in running.person.progress] == [20_000.0]
 
 
-async def test_what_was_told_before_a_question_arrives_before_it(
-    browser: Browser, site: Web
-) -> None:
-    async with (
-        opened(browser, f"{site.here}/workshop.html") as running,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(lambda: running.run("tellThenAsk", request=CONFIRM))
-        await running.person.until(lambda: running.person.questions)
-        assert [notice.name for notice in running.person.notices] == ["notifications/before"]
-        tasks.cancel_scope.cancel()
-
-
 async def test_a_notification_that_is_too_large_is_dropped_aloud(running: Running) -> None:
     await running.run("tellTooMuch")
     assert "was dropped: it is larger than" in str(running.person.notices[0].data["message"])
@@ -462,24 +447,6 @@ async def test_confirm_during_a_call_is_a_question(running: Running, site: Web) 
         for question in running.person.questions
     }
     assert asked == {("Delete all?", True, site.here)}
-
-
-async def test_question_does_not_wait_for_a_page_stopped_by_a_dialog(
-    running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("abp_bridge.apps.browser.app.TURN_LIMIT", 3600.0)
-    running.person.answer = YES
-    answer, waited = running.person.elicit, []
-
-    async def elicit(question: Question, context: AskContext) -> Answer:
-        await running.app.wait_idle()
-        waited.append(question.message)
-        return await answer(question, context)
-
-    monkeypatch.setattr(running.person, "elicit", elicit)
-    assert await running.data("confirm") is True
-    assert waited == ["Delete all?"]
-    await running.app.wait_idle()
 
 
 async def test_prompt_during_a_call_is_a_question(running: Running) -> None:
@@ -895,22 +862,6 @@ async def test_giving_up_while_opening_leaves_no_process(
     assert await anyio.to_thread.run_sync(no_process_left, mark)
 
 
-async def test_a_driver_that_is_killed_is_noticed(site: Web, mark: str) -> None:
-    person = Person()
-    app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
-    with anyio.fail_after(PATIENCE):
-        async with app.open_app(person):
-            started = marked(mark)
-            os.kill(
-                next(id for id, command in started.items() if "run-driver" in command),
-                signal.SIGKILL,
-            )
-            await person.until(lambda: person.reasons)
-            result = await app.call_capability("run", {"work": "title"}, "c")
-            assert str(result.failure) == f"DISCONNECTED: {GONE} (retryable)"
-    assert no_process_left(mark)
-
-
 async def test_a_browser_that_hangs_is_killed(site: Web, mark: str) -> None:
     app = BrowserApp(f"{site.here}/workshop.html", SETTINGS, named=True)
     with anyio.fail_after(PATIENCE):
@@ -972,25 +923,6 @@ for target in ("https://app.example", "demo:page"):
 
 
 # --- through the public door ----------------------------------------------------------------------
-
-
-async def test_the_demo_page_asks_a_host_and_gets_the_answers() -> None:
-    def answer(params: Any) -> Any:
-        chosen = {"confirmed": True} if "Sure?" in params.message else {"selected": "b"}
-        return accept(**chosen)(params)
-
-    async with hosted("--app", "demo:page", answer=answer) as host:
-        confirmed = await host.ask("elicitation/confirm", message="Sure?")
-        assert confirmed["data"] == {"confirmed": True}
-        options = [{"value": value, "label": value.upper()} for value in "abcdef"]
-        assert (await host.ask("elicitation/select", prompt="Which?", options=options))["data"] == {
-            "selected": "b"
-        }
-        assert (await host.status())["apps"]["demo"]["origin"] == "demo page"
-        asked = host.wire.sent("elicitation/create")
-        assert all(params["message"].startswith("demo page asks: ") for params in asked)
-        printed = await host.client.call_tool("abp_render_to_pdf", {})
-        assert "was printed to" in text(printed)
 
 
 def test_the_demo_pages_manifest_names_what_its_script_does() -> None:

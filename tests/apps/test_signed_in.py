@@ -74,6 +74,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
         yield Member(site, profile, sign_in(site, profile, folder))
 
 
+@pytest.mark.process
 @pytest.mark.browser
 async def test_profile_of_login_is_signed_in_for_the_app(member: Member) -> None:
     site, profile, told = member.site, member.profile, member.told

@@ -116,17 +116,6 @@ async def test_line_that_is_too_long_is_dropped_and_reported(
     assert "longer than 100000 bytes" in log["data"]["data"]["message"]
 
 
-async def test_two_apps_side_by_side_are_told_apart() -> None:
-    async with hosted(
-        "--app", "demo", "--app", program(APPS / "envelope.py"), answer=accept(selected="tea")
-    ) as host:
-        connected = text(await host.client.call_tool("abp_connect", {}))
-        assert connected.index("Connected demo") < connected.index("Connected envelope")
-        assert (await host.client.call_tool("abp_ask_2", {})).is_error is False
-        await host.client.call_tool("abp_disconnect", {"app": "envelope"})
-        assert (await host.call("demo.echo", value=1)).is_error is False
-
-
 async def test_one_broken_app_does_not_take_the_others_down() -> None:
     async with hosted("--app", "stdio:there-is-no-such-program", "--app", "demo") as host:
         connected = text(await host.client.call_tool("abp_connect", {}))

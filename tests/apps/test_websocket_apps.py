@@ -4,24 +4,20 @@ hears where there is none, or no end to it.
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import socket
 import ssl
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from support import puppets
 from support.harness import RawHost, accept, hosted, text
 from support.in_process import open_process
@@ -415,29 +411,12 @@ async def test_an_app_over_tls_is_checked(tmp_path: Path) -> None:
 
 
 def certify(folder: Path) -> Path:
-    """A certificate of this machine's own, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "here")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
+    """Make a certificate of this machine's own, with its key."""
     file = folder / "here.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    made = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=here"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(file), "-out", f"{file}.crt"]
+    subprocess.run([*made.split(), *names], check=True, stderr=subprocess.DEVNULL)
+    file.write_text(file.read_text() + Path(f"{file}.crt").read_text())
     return file
 
 

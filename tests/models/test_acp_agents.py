@@ -145,14 +145,6 @@ async def test_agent_without_tools_is_put_in_its_most_cautious_mode(
     assert str(heard.methods()).count("session/set_") == 1
 
 
-async def test_what_has_no_id_among_messages_that_have_one_is_no_answer(
-    heard: Heard, tmp_path: Path
-) -> None:
-    response = await answer(acp(tmp_path), "Hi")
-    assert json.loads(response.content)["prompt"] == "Hi"
-    assert response.metadata["earlierMessages"] == ["Warning: this model is old."]
-
-
 # --- going on -------------------------------------------------------------------------------------
 
 
@@ -166,15 +158,6 @@ async def test_what_is_replayed_is_not_told_again(heard: Heard, tmp_path: Path) 
     assert heard.methods()[-4:-1] == ["initialize", "session/load", "session/set_mode"]
     with pytest.raises(AgentError, match=r"does not go on with x: no x \(-32002\)") as problem:
         await again.resume("x", user("Hi"), timeout_ms=LIMIT)
-    assert problem.value.code == "SESSION_UNKNOWN"
-
-
-async def test_one_that_keeps_no_sessions_goes_on_with_none(heard: Heard, tmp_path: Path) -> None:
-    agent = acp(tmp_path)
-    session = await agent.start(StartOptions())
-    await agent.send(session, user("Hi"), timeout_ms=LIMIT)
-    with pytest.raises(AgentError, match="neither session/resume nor session/load") as problem:
-        await agent.resume(session, user("Hi"), timeout_ms=LIMIT)
     assert problem.value.code == "SESSION_UNKNOWN"
 
 

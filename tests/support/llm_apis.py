@@ -10,12 +10,16 @@ from importlib import import_module
 from typing import Any
 
 import anyio
+import distro
 import httpx2
 import pytest
 
 from abp_bridge.models.llm import PROVIDERS, LlmAgent
 
 Json = Any
+
+# A library asks for the name of the system, and would run `lsb_release` to know it.
+vars(distro.distro)["_distro"] = distro.LinuxDistribution(include_lsb=False, include_uname=False)
 
 KEY = "sk-planted-1234567890"
 TEXTS = ("Grü", "ße")
