@@ -163,7 +163,6 @@ class Recorded:
     """A fixture: the host, who was recorded, the steps of the app, and how it is played."""
 
     name: str
-    shows: str
     heard: str
     steps: Json
     play: Play
@@ -176,6 +175,14 @@ class Recorded:
     @property
     def path(self) -> Path:
         return FIXTURES / "hosts" / "recorded" / f"{self.name}.jsonl"
+
+    @property
+    def shows(self) -> str:
+        """What the fixture says that it shows; write it there after a first recording."""
+        if not self.path.exists():
+            return self.name
+        (recording,) = parse_recordings(self.path.read_text())
+        return recording.head.shows
 
     @property
     def proof(self) -> str:
@@ -203,36 +210,27 @@ BEFORE_CLAUDE, BEFORE_GOOSE = (", before " + agent for agent in (CLAUDE, "goose 
 RECORDINGS: tuple[Recorded, ...] = (
     Recorded(
         "codex-exec/declines-by-itself",
-        "codex exec declines in the same breath, and nobody has been asked: a preference has the"
-        " app's default",
         EXEC,
         [*BOOK, *CLASS],
         lambda stage: hosts.codex_exec(stage, PLAN),
     ),
     Recorded(
         "codex-app-server/asked-again",
-        "Codex's app-server passes on whatever it is given: what does not fit is asked for again",
         SERVER,
         SEATS,
         lambda stage: answering(AppServer(stage), accept(value="seven"), accept(value="2")),
     ),
     Recorded(
         "codex-app-server/secret",
-        "Codex declares url mode and opens no address of this machine: a form points to the page",
         SERVER,
         PASSWORD,
         lambda stage: on_the_page(AppServer(stage, ABP_PAGE="link")),
     ),
     Recorded(
-        "codex-app-server/interrupted",
-        "A turn is interrupted while a question is open: Codex takes the call back",
-        SERVER,
-        WAITS,
-        lambda stage: given_up(AppServer(stage)),
+        "codex-app-server/interrupted", SERVER, WAITS, lambda stage: given_up(AppServer(stage))
     ),
     Recorded(
         "codex-tui/select-many",
-        "A choice of twelve in Codex's terminal",
         TUI,
         CITY,
         lambda stage: typing(
@@ -242,7 +240,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "codex-tui/multi-select",
-        "Codex's terminal shows no choice of several: each option is a yes or no of its own",
         TUI,
         EXTRAS,
         lambda stage: typing(
@@ -251,15 +248,12 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "codex-tui/dismissed",
-        "Esc in Codex's terminal is no 'no'",
         TUI,
         BOOK,
         lambda stage: typing(codex_tui(stage, **UNMEASURED), "Book it? [Escape]"),
     ),
     Recorded(
         "goose-acp/two-at-once",
-        "Two questions at once in an editor on Goose, which calls itself what the editor is called:"
-        " one result, and both answers with the call again",
         GOOSE,
         BOTH,
         lambda stage: answering(
@@ -268,21 +262,18 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-acp-legacy/confirm",
-        "Goose finds no modern era, begins anew with initialize, and is asked by a request",
         GOOSE_LEGACY,
         BOOK,
         lambda stage: answering(hosts.goose(stage, **LEGACY, **UNMEASURED), accept(confirmed=True)),
     ),
     Recorded(
         "goose-acp-legacy/call-cancelled",
-        "A turn is cancelled while a question is open: Goose takes the call back",
         GOOSE_LEGACY,
         WAITS,
         lambda stage: given_up(hosts.goose(stage, **LEGACY)),
     ),
     Recorded(
         "goose-session/select-many",
-        "A choice of twelve in Goose's terminal: a result, and the call again with the answer",
         SESSION,
         CITY,
         lambda stage: typing(
@@ -292,8 +283,6 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-session/multi-select",
-        "Goose's terminal gives text back for a choice of several: each option is a yes or no of"
-        " its own",
         SESSION,
         EXTRAS,
         lambda stage: typing(
@@ -302,69 +291,54 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "goose-session/left-empty",
-        "A number that is left empty in Goose's terminal is declined",
         SESSION,
         SEATS,
         lambda stage: typing(goose_session(stage, **UNMEASURED), "value ( [Enter]"),
     ),
     Recorded(
         "goose-acp-client/own-question",
-        "Goose, a client of agents here, takes the first colour that Claude offers by itself:"
-        " Claude is told that nobody has been asked",
         "goose {goose} as ACP client" + BEFORE_CLAUDE,
         [],
         goose_as_client,
     ),
     Recorded(
         "claude-acp/fields",
-        "Two fields in an editor on Claude Code, which listens for changes and looks twice before"
-        " it calls",
         CLAUDE,
         SEAT,
         lambda stage: answering(hosts.claude(stage), accept(car=3, side="aisle")),
     ),
     Recorded(
         "claude-acp/secret",
-        "Claude Code passes an address on to its editor: a secret is typed on the page",
         CLAUDE,
         PASSWORD,
         lambda stage: on_the_page(hosts.claude(stage), first=True),
     ),
     Recorded(
         "claude-acp-legacy/confirm",
-        "Claude Code finds no modern era, begins anew with initialize, and is asked by a request",
         CLAUDE_LEGACY,
         BOOK,
         lambda stage: answering(hosts.claude(stage, **LEGACY), accept(confirmed=True)),
     ),
     Recorded(
         "claude-acp-legacy/call-cancelled",
-        "A turn is cancelled while a question is open: Claude Code takes the call back and"
-        " dismisses the question",
         CLAUDE_LEGACY,
         WAITS,
         lambda stage: given_up(hosts.claude(stage, **LEGACY)),
     ),
     Recorded(
         "claude-print/cancels-by-itself",
-        "claude -p dismisses what it is asked, and nobody has been asked: a preference has the"
-        " app's default",
         PRINT,
         [*BOOK, *CLASS],
         lambda stage: hosts.claude_print(stage, PLAN),
     ),
     Recorded(
         "copilot-print/declines-by-itself",
-        "copilot -p declines in the same breath, and nobody has been asked: a preference has the"
-        " app's default",
         "copilot {copilot} -p",
         [*BOOK, *CLASS],
         lambda stage: hosts.copilot_print(stage, PLAN),
     ),
     Recorded(
         "fast-agent/dismisses-by-itself",
-        "fast-agent's headless mode dismisses what it is asked, and nobody knows whether a person"
-        " did; before each answer it looks again, here alone: a replay takes no time of its own",
         "fast-agent {fastagent} go --message",
         [*BOOK, *CLASS],
         lambda stage: hosts.fast_agent_message(stage, PLAN, **ANY_TIME),
@@ -372,76 +346,50 @@ RECORDINGS: tuple[Recorded, ...] = (
     ),
     Recorded(
         "acpx/approve-all",
-        "acpx --approve-all takes the first city, and nobody has been asked",
         APPROVE,
         CITY,
         lambda stage: hosts.acpx_exec(stage, "--approve-all", "/plan"),
     ),
     Recorded(
         "acpx/deny-all",
-        "acpx --deny-all says no to each in turn, and round again, until the walk ends",
         DENY,
         _ask(QuestionShape.SELECT_FEW),
         lambda stage: hosts.acpx_exec(stage, "--deny-all", "/plan", code=DENIED),
     ),
-    Recorded(
-        "acpx/terminal",
-        "acpx asks who sits at its terminal, yes or no: the third city is taken",
-        ASK,
-        CITY,
-        acpx_at_a_terminal,
-    ),
+    Recorded("acpx/terminal", ASK, CITY, acpx_at_a_terminal),
     Recorded(
         "acpx-runtime/select-many",
-        "A choice of twelve in a program on acpx's library, which has forms",
         RUNTIME,
         CITY,
         lambda stage: acpx_answering(stage, "/plan", None, accept(selected="Lisbon")),
     ),
     Recorded(
         "claude-behind/form",
-        "Claude's own question, behind the proxy, is a form of the editor's, without a word"
-        " changed",
         RUNTIME + BEFORE_CLAUDE,
         [],
         lambda stage: acpx_answering(stage, OWN, hosts.before_claude, accept(question_0="Blue")),
     ),
     Recorded(
         "claude-behind/approved",
-        "Claude's own question is walked where there are no forms; what a policy chose is no"
-        " answer",
         APPROVE + BEFORE_CLAUDE,
         [],
         lambda stage: hosts.acpx_exec(stage, "--approve-all", OWN, *hosts.before_claude(stage)),
     ),
     Recorded(
         "claude-behind/app-in-a-form",
-        "Claude uses an app behind the proxy: the app asks the editor, in a form that Claude does"
-        " not see",
         RUNTIME + BEFORE_CLAUDE,
         CITY,
         lambda stage: acpx_answering(stage, PLAN, hosts.before_claude, accept(selected="Lisbon")),
     ),
     Recorded(
         "claude-behind/app-approved",
-        "Claude uses an app behind the proxy, and the editor approves everything: what cannot be"
-        " undone is not confirmed by that",
         APPROVE + BEFORE_CLAUDE,
         DELETE,
         lambda stage: hosts.acpx_exec(stage, "--approve-all", PLAN, *hosts.before_claude(stage)),
     ),
-    Recorded(
-        "goose-behind/permission",
-        "Goose asks for permission with four options, whose names are their kinds, behind the"
-        " proxy; acpx --deny-all says no",
-        DENY + BEFORE_GOOSE,
-        [],
-        permission_denied,
-    ),
+    Recorded("goose-behind/permission", DENY + BEFORE_GOOSE, [], permission_denied),
     Recorded(
         "codex-behind/permission-and-form",
-        "codex-acp asks for permission, with two options of one kind, and relays a question of its"
-        " own server's",
         "codex-acp {codexacp}, behind the proxy",
         BOOK,
         codex_acp,
