@@ -174,6 +174,15 @@ WRITTEN_OUT: dict[str, tuple[Json, Json]] = {
             "required": ["b", "a"],
         },
     ),
+    "what is inherited from yes and no": (
+        {
+            "allOf": [
+                {"properties": {"a": True, "b": False, "c": {"minLength": 1}, "d": {}}},
+                {"properties": {"a": {"minLength": 1}, "b": True, "c": True, "d": False}},
+            ]
+        },
+        {"properties": {"a": {"minLength": 1}, "b": False, "c": {"minLength": 1}, "d": False}},
+    ),
     "what contradicts stays apart": (
         {
             "allOf": [

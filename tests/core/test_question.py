@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from abp_bridge.core.answer import DIGEST_KEY_LENGTH, answer_digest, read_value, validate_answer
-from abp_bridge.core.options import field_limits
+from abp_bridge.core.options import decode_choices, field_limits
 from abp_bridge.core.question import Choice, Field, FieldType, Kind, Question, read_introduced
 
 Json = Any
@@ -300,6 +300,11 @@ LIMITS: dict[str, tuple[FieldType, Mapping[str, Json], str]] = {
 def test_what_fits_is_said(case: str) -> None:
     kind, schema, words = LIMITS[case]
     assert field_limits(Field("a", kind, schema)) == words
+
+
+def test_options_that_read_alike_have_different_keys() -> None:
+    choices = decode_choices([(value, value, None) for value in ("1", "integer 1", 1)])
+    assert [each.key for each in choices] == ["1", "integer 1", "integer 1'"]
 
 
 # --- digests ---

@@ -36,6 +36,11 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
     "const": ({"a": 1}, {"const": {"a": True}}, 'the answer must be {"a": true}, not {"a": 1}'),
     "allOf": (5, {"allOf": [{"minimum": 6}]}, "the answer must be at least 6, not 5"),
     "anyOf": (5, {"anyOf": [{"type": "string"}, False]}, "the answer fits none of 2 allowed forms"),
+    "titled choices": (
+        "c",
+        {"oneOf": [{"const": "a"}, {"const": "b"}]},
+        'the answer must be one of "a", "b", not "c"',
+    ),
     "oneOf, and two fit": (
         5,
         {"oneOf": [{"minimum": 1}, {"minimum": 2}]},
