@@ -45,7 +45,7 @@ def play(question: Question, answers: Sequence[Json]) -> tuple[list[Question], J
     raise AssertionError(f"it goes on: {step.message}")
 
 
-def test_other_fields_come_first_and_each_entry_is_a_question_of_its_own() -> None:
+def test_list_entries_are_asked_after_other_fields() -> None:
     answers = [
         {"when": "now"},
         {"name": "Ada", "another_": True},
@@ -74,7 +74,7 @@ def test_another_entry_is_offered_between_the_least_and_the_most_only() -> None:
     [(guests(), {"guests": []}), (guests(required=False), {}), (guests(2, required=False), {})],
     ids=["empty", "left out", "left out, though it may not be empty"],
 )
-def test_a_list_that_may_have_no_entry_is_asked_whether_it_has_one(
+def test_list_that_may_be_empty_is_asked_whether_it_has_an_entry(
     field: Field, content: Json
 ) -> None:
     shown, got = play(asked(field), [{"another_": False}])
@@ -85,7 +85,7 @@ def test_a_list_that_may_have_no_entry_is_asked_whether_it_has_one(
     }
 
 
-def test_what_the_app_proposes_stands_in_the_entries() -> None:
+def test_defaults_of_a_list_are_in_its_entries() -> None:
     field = guests(default=[{"name": "Ada"}, {"another": 3}])
     answers = [{"another_": True}, {"name": "Ada", "another_": True}, {"name": "x"}]
     shown, _ = play(asked(field), answers)
@@ -102,7 +102,7 @@ def test_the_only_list_of_a_question_has_no_name_but_its_title() -> None:
     assert shown[0].note == f"Entry 1 (at least 1, at most {MAX_ENTRIES})."
 
 
-def test_a_list_without_a_limit_ends_all_the_same() -> None:
+def test_list_without_a_limit_ends() -> None:
     more = [{"name": "x", "another_": True}] * MAX_ENTRIES
     assert len(play(asked(guests(1)), more)[1]["guests"]) == MAX_ENTRIES
     assert bounds({"minItems": 200}) == (200, 200)

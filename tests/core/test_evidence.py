@@ -111,19 +111,19 @@ def test_reason_of_a_policy_says_how_long_it_took() -> None:
 
 
 @pytest.mark.parametrize("machine", [AnsweredBy.MODEL, AnsweredBy.SCRIPT])
-def test_a_machines_surface_is_no_persons_however_it_looks(machine: AnsweredBy) -> None:
+def test_answer_of_a_machines_surface_is_not_a_users(machine: AnsweredBy) -> None:
     verdict = judge(Evidence(SLOW, by_hand=True, machine=machine, interactive=True))
     assert verdict == (machine, "machine-surface", "")
 
 
-def test_by_hand_is_a_persons_however_fast() -> None:
+def test_answer_by_hand_is_a_users_however_fast() -> None:
     at_once = Observation(0.0, preset=True)
     verdict = judge(Evidence(at_once, by_hand=True, interactive=False, reading=READING))
     assert verdict == (PERSON, "own-surface", "")
 
 
 @pytest.mark.parametrize("interactive", [True, None])
-def test_a_dismissal_by_a_host_that_dismisses_by_itself_is_nobody_knows_whose(
+def test_dismissal_by_a_host_that_may_be_headless_is_of_unknown_origin(
     interactive: bool | None,
 ) -> None:
     at = Evidence(SLOW, interactive=interactive, may_be_unattended=True, reading=READING)
@@ -132,7 +132,7 @@ def test_a_dismissal_by_a_host_that_dismisses_by_itself_is_nobody_knows_whose(
     assert "nobody knows whether a person did" in reason
 
 
-def test_where_nobody_measures_a_host_is_taken_at_its_word() -> None:
+def test_host_is_believed_if_times_are_not_measured() -> None:
     verdict = judge(Evidence(Observation(0.0, preset=True), before=observed(0.0, 0.0)))
     assert verdict == (PERSON, "not-measured", "")
 
@@ -200,7 +200,7 @@ NAMED = Field("name", FieldType.TEXT, {"type": "string"}, default="Ann")
     ],
 )
 @pytest.mark.parametrize("destructive", [False, True])
-def test_what_stood_there_already(
+def test_preset_answer_is_recognized(
     fields: tuple[Field, ...], content: Mapping[str, Json], preset: bool, destructive: bool
 ) -> None:
     question = asked(*fields, destructive=destructive and fields != (YES,))
@@ -237,7 +237,7 @@ LIST = Field("all", FieldType.LIST, {"type": "array"}, columns=(TEXT, YES))
     ],
     ids=["no entry", "empty entries", "an entry that somebody filled in"],
 )
-def test_a_list_stood_there_where_each_of_its_entries_did(entries: Json, preset: bool) -> None:
+def test_list_is_preset_if_each_entry_is(entries: Json, preset: bool) -> None:
     assert is_preset(asked(LIST), Outcome.ACCEPTED, {"all": entries}) is preset
 
 
@@ -275,7 +275,7 @@ LEAVE = Field(
         (asked(LEAVE, destructive=True), {"answer": "no"}, True),  # what a form proposes is no no
     ],
 )
-def test_what_needs_proof_of_a_person(
+def test_answer_that_needs_proof_of_a_user(
     question: Question, content: Mapping[str, Json], needed: bool
 ) -> None:
     assert needs_proof(question, Outcome.ACCEPTED, content) is needed

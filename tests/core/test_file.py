@@ -36,7 +36,7 @@ MOST = f"at most {file.MAX_SIZE} can be given"
         ([1, "audio"], ("audio/*",)),
     ],
 )
-def test_the_kinds_that_an_app_takes(wanted: Json, accept: tuple[str, ...]) -> None:
+def test_file_types_that_an_app_takes(wanted: Json, accept: tuple[str, ...]) -> None:
     assert file.kinds(wanted) == accept
 
 
@@ -51,7 +51,9 @@ def test_the_kinds_that_an_app_takes(wanted: Json, accept: tuple[str, ...]) -> N
         (("text/plain",), "text/plainer", False),
     ],
 )
-def test_which_files_it_takes(accept: tuple[str, ...], given: str, taken: bool) -> None:
+def test_file_types_that_a_question_admits(
+    accept: tuple[str, ...], given: str, taken: bool
+) -> None:
     assert file.admits(accept, given) is taken
 
 
@@ -65,7 +67,7 @@ def test_type_of_a_file_is_guessed_from_its_name() -> None:
     some.sampled_from(["text/plain", "image/png", "application/json"]),
     some.sampled_from(["", "a.b"]),
 )
-def test_a_file_arrives_as_it_was(content: bytes, mime_type: str, name: str) -> None:
+def test_file_is_encoded_without_loss(content: bytes, mime_type: str, name: str) -> None:
     made = file.encode(File(content, mime_type, name))
     arrived = (
         base64.b64decode(made["content"])
@@ -109,7 +111,7 @@ def test_text_stays_text() -> None:
         ("/etc/passwd", 'file must be an object, not "/etc/passwd"'),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(given: Json, wrong: str) -> None:
+def test_invalid_file_is_described(given: Json, wrong: str) -> None:
     assert validate_answer(asking("image/*"), {"file": given})[1] == [wrong]
 
 
@@ -142,7 +144,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("kind", "content"), KINDS.items(), ids=[each or "none" for each in KINDS])
-def test_a_file_is_what_its_first_bytes_say(kind: str, content: bytes) -> None:
+def test_sniff_reads_the_first_bytes(kind: str, content: bytes) -> None:
     assert file.sniff(content) == kind
     assert file.sniff(b"x" + content) == ""
     assert file.sniff(b"") == ""

@@ -31,12 +31,12 @@ NOT_JSON: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("source", NOT_JSON.values(), ids=NOT_JSON)
-def test_what_is_not_json_is_a_value_error(source: str | bytes) -> None:
+def test_invalid_json_is_a_value_error(source: str | bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_json(source)
 
 
-def test_a_number_that_is_too_long_is_said_in_words_for_who_wrote_it() -> None:
+def test_error_for_a_number_with_too_many_digits_says_so() -> None:
     with pytest.raises(ValueError, match=r"^it has a whole number of more than 4300 digits$"):
         parse_json("7" * 5_000)
 
@@ -51,12 +51,12 @@ JSON: dict[str, tuple[str | bytes, Json]] = {
 
 
 @pytest.mark.parametrize(("source", "value"), JSON.values(), ids=JSON)
-def test_what_is_json_is_read(source: str | bytes, value: Json) -> None:
+def test_unusual_json_is_read(source: str | bytes, value: Json) -> None:
     assert parse_json(source) == value
 
 
 @given(json_values)
-def test_what_was_written_is_read_again(value: Json) -> None:
+def test_json_is_read_as_it_was_written(value: Json) -> None:
     assert parse_json(json.dumps(value)) == value
 
 
@@ -100,7 +100,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("source", MANY.values(), ids=MANY)
-def test_more_values_than_are_read_in_half_a_second_are_refused(source: str) -> None:
+def test_json_with_too_many_values_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="more than 500000 values"):
         parse_json(source)
 

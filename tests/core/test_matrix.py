@@ -293,7 +293,7 @@ def test_the_ladder_of_a_question(
     assert [attempt.name for attempt in candidate_attempts(question, columns)] == names
 
 
-def test_what_is_left_out_is_no_part_of_what_is_asked_there() -> None:
+def test_optional_field_that_cannot_be_asked_is_left_out_and_noted() -> None:
     question = asked(YES, replace(TEXT, required=False))
     in_words, by_buttons = candidate_attempts(question, [PERMISSION, SAID])
     assert narrow(question, in_words) is question
@@ -304,7 +304,7 @@ def test_what_is_left_out_is_no_part_of_what_is_asked_there() -> None:
     )
 
 
-def test_what_can_only_be_kept_is_asked_and_said() -> None:
+def test_field_that_can_only_be_kept_is_noted() -> None:
     town = replace(TEXT, name="town", default="Ulm")
     question = replace(asked(YES, town, replace(TEXT, required=False)), wrapped=False)
     [by_buttons] = candidate_attempts(question, [PERMISSION])
@@ -377,6 +377,6 @@ def test_a_host_that_opens_no_address_of_this_machine_opens_others(link: str, as
     assert can_ask(question, variants) is asks
 
 
-def test_a_link_goes_where_a_secret_goes() -> None:
+def test_link_has_the_row_of_a_secret() -> None:
     question = replace(asked(YES, kind=Kind.CONFIRM), link="https://a.example/")
     assert shape(question) is QuestionShape.SECRET

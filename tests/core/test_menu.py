@@ -135,7 +135,7 @@ OBSTACLES = {
 
 
 @pytest.mark.parametrize("case", OBSTACLES)
-def test_what_buttons_cannot_answer_is_said(case: str) -> None:
+def test_reason_why_buttons_cannot_ask(case: str) -> None:
     question, reason = OBSTACLES[case]
     assert reason in obstacle(question)
     with pytest.raises(ValueError, match=reason):
@@ -147,7 +147,7 @@ def test_one_button_is_no_choice() -> None:
         Menu(select(2), 1)
 
 
-def test_paging_comes_round_again() -> None:
+def test_paging_wraps_around() -> None:
     menu = Menu(select(5))
     first = labels(menu.step)
     press(menu, "More …")
@@ -275,7 +275,7 @@ def test_values_that_read_like_buttons_are_values() -> None:
     assert press(menu, "skip") == MenuResult(Outcome.ACCEPTED, {"selected": "skip"})
 
 
-def test_a_long_question_never_hides_what_a_yes_would_mean() -> None:
+def test_title_of_a_long_question_ends_with_the_option() -> None:
     menu = Menu(
         asked("elicitation/select", prompt="Which? " + "word " * 200, options=["left", "right"]), 2
     )
@@ -316,7 +316,7 @@ def test_with_two_buttons_the_title_says_what_would_be_sent() -> None:
     assert menu.step.title == "Please answer ok: No size: M Send this? — Send?"
 
 
-def test_with_two_buttons_the_title_says_what_else_a_card_would() -> None:
+def test_with_two_buttons_the_title_has_the_note() -> None:
     form = agents_form(size={"type": "string", "enum": ["S"]}, ok={"type": "boolean"})
     menu = Menu(replace(form, note="What stays empty: name"), 2)
     assert menu.step.title.endswith("size — S? What stays empty: name")
@@ -387,7 +387,7 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("proposed", NOT_KEPT.values(), ids=NOT_KEPT)
-def test_what_a_button_does_not_show_whole_is_not_kept_by_it(proposed: Json) -> None:
+def test_default_that_a_button_cannot_show_whole_is_not_offered(proposed: Json) -> None:
     (only,) = value(**proposed).fields
     assert as_kept(only) is None
 
@@ -399,14 +399,14 @@ def test_a_host_that_always_denies_ends_all_the_same() -> None:
     assert menu.choose(menu.step.options[-1].id) == MenuResult(Outcome.CANCELLED)
 
 
-def test_presses_that_lead_nowhere_end_all_the_same() -> None:
+def test_endless_presses_end_as_invalid() -> None:
     menu = Menu(select(5))
     steps = [menu.choose(menu.step.options[-1].id) for _ in range(MIN_STEPS + 10 * 5)]
     assert steps[-1] == MenuResult(Outcome.INVALID)  # nobody dismissed it
     assert all(isinstance(step, Step) for step in steps[:-1])
 
 
-def test_the_title_of_a_step_says_what_that_field_asks() -> None:
+def test_title_of_a_step_has_the_field_and_its_description() -> None:
     fields: dict[str, Json] = {
         "db": {"enum": ["a", "b"], "title": "DB", "description": "Which database?"},
         "ok": {"type": "boolean"},
@@ -486,7 +486,7 @@ def test_any_presses_end_in_an_answer_that_fits(
 
 
 @pytest.mark.parametrize("k", [2, 4])
-def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
+def test_permission_to_read_a_file_names_it_whole(k: int) -> None:
     path = "/home/ann/" + "deep/" * 100 + "notes.txt"
     leave = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"}, title="Allow")
     question = Question(
@@ -509,7 +509,7 @@ def test_leave_to_read_a_file_names_it_whole(k: int) -> None:
     ],
     ids=["kept", "as many as may be", "another", "none"],
 )
-def test_with_two_buttons_what_is_answered_yes_is_chosen_and_nothing_else(
+def test_with_two_buttons_only_what_was_allowed_is_chosen(
     presses: list[str], selected: list[str]
 ) -> None:
     menu = Menu(tags(maxItems=2, default=["v0"]), 2)
@@ -523,7 +523,7 @@ def test_with_two_buttons_what_is_answered_yes_is_chosen_and_nothing_else(
 
 @pytest.mark.parametrize("limits", [{"minItems": 4}, {"minItems": 2, "maxItems": 1}])
 @pytest.mark.parametrize("buttons", [2, 4])
-def test_multi_select_that_nobody_can_fill_in_can_be_skipped(limits: Json, buttons: int) -> None:
+def test_multi_select_with_impossible_limits_can_be_skipped(limits: Json, buttons: int) -> None:
     assert answer(Menu(tags(**limits), buttons), buttons, "Skip") == MenuResult(Outcome.DECLINED)
 
 

@@ -351,7 +351,7 @@ values = st.recursive(
 
 @settings(max_examples=60)
 @given(rules, rules, rules, st.lists(values, min_size=1, max_size=4))
-def test_what_is_written_out_says_the_same(a: Json, b: Json, rule: Json, tried: list[Json]) -> None:
+def test_normal_form_has_the_same_verdicts(a: Json, b: Json, rule: Json, tried: list[Json]) -> None:
     whole = {**(rule if isinstance(rule, dict) else {}), "$defs": {"a": a, "b": b}}
     if (normal := written_out(whole)) is None:
         return
@@ -376,7 +376,7 @@ def test_a_broken_schema_is_written_out_or_refused(given_: Mapping[str, Json]) -
 
 
 @given(json_values, json_values)
-def test_what_is_no_schema_is_merged_without_falling(a: Json, b: Json) -> None:
+def test_any_json_is_merged_without_an_error(a: Json, b: Json) -> None:
     first, second = (each if isinstance(each, dict) else {"type": each} for each in (a, b))
     assert merge(first, second).keys() <= {*first, *second, "allOf"}
 
@@ -404,7 +404,7 @@ BOMBS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_a_schema_that_multiplies_is_given_up(bomb: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_that_multiplies_is_refused(bomb: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     """By steps, and not by a clock: each reads a keyword, and they are counted."""
     steps = Counter[str]()
     inside = schema._Walk._inside

@@ -62,7 +62,7 @@ LINES: dict[str, tuple[NoticeKind, Mapping[str, Json], str | None, str]] = {
 
 
 @pytest.mark.parametrize(("event", "data", "operation", "line"), LINES.values(), ids=LINES)
-def test_what_an_app_tells_is_a_line(
+def test_notice_is_described_in_a_line(
     event: NoticeKind, data: Mapping[str, Json], operation: str | None, line: str
 ) -> None:
     assert describe_notice(Notice(event, "notifications/own", data, operation)) == line
@@ -90,7 +90,7 @@ FAILED = {
 
 
 @pytest.mark.parametrize(("event", "data", "failed"), FAILED.values(), ids=FAILED)
-def test_what_counts_as_failed(event: NoticeKind, data: Mapping[str, Json], failed: bool) -> None:
+def test_notice_of_a_failure(event: NoticeKind, data: Mapping[str, Json], failed: bool) -> None:
     assert Notice(event, "n", data).failed is failed
 
 
@@ -167,14 +167,14 @@ def climb(reports: Iterable[Progress]) -> list[Progress]:
 
 
 @pytest.mark.parametrize(("reports", "seen"), CLIMBS.values(), ids=CLIMBS)
-def test_all_progress_is_heard_and_only_goes_up(
+def test_progress_is_passed_on_and_only_rises(
     reports: list[tuple[float, float | None, str]], seen: list[Json]
 ) -> None:
     shown = climb(Progress("op", *report) for report in reports)
     assert [(pytest.approx(it.value, rel=1e-12), it.total, it.message) for it in shown] == seen
 
 
-def test_a_stage_stands_before_what_was_counted() -> None:
+def test_stage_of_progress_is_before_the_count() -> None:
     first, second = Progress("op", 2, 2), Progress("op", 1, 2, "Writing", "page 1")
     assert climb([first, second])[1].message == "Writing · page 1 · 1 of 2"
     repeated = Progress("op", 1, 2, "Writing", "Writing")
@@ -185,9 +185,7 @@ amounts = st.floats(0, 1e15) | st.integers(0, 9).map(float)
 
 
 @given(st.lists(st.builds(Progress, st.just("op"), amounts, st.none() | amounts, st.text())))
-def test_whatever_an_app_reports_is_heard_rising_and_no_total_is_made_up(
-    reports: list[Progress],
-) -> None:
+def test_any_progress_rises_and_has_no_invented_total(reports: list[Progress]) -> None:
     seen = climb(reports)
     assert len(seen) == len(reports)
     assert all(before.value < after.value for before, after in pairwise(seen))

@@ -135,7 +135,7 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
 
 
 @pytest.mark.parametrize(("field", "sent", "problem"), NOT_READ.values(), ids=NOT_READ)
-def test_what_does_not_answer_is_no_answer(field: Field, sent: Json, problem: str) -> None:
+def test_content_that_does_not_answer_is_refused(field: Field, sent: Json, problem: str) -> None:
     _, problems = validate_answer(asked(field), {"it": sent})
     assert problems == [problem]
 
@@ -190,12 +190,12 @@ def test_empty_value_is_an_answer_if_the_app_allows_it(field: Field, value: Json
     assert validate_answer(asked(field), {"it": value}) == ({"it": value}, [])
 
 
-def test_a_field_nobody_asked_for_is_left_out() -> None:
+def test_unknown_field_of_an_answer_is_left_out() -> None:
     assert validate_answer(asked(TEXT), {"it": "a", "admin": True}) == ({"it": "a"}, [])
 
 
 @pytest.mark.parametrize("sent", [None, [], "it", 5, True], ids=repr)
-def test_an_answer_that_is_no_object_is_none(sent: Json) -> None:
+def test_answer_that_is_not_an_object_is_refused(sent: Json) -> None:
     assert validate_answer(asked(TEXT), sent) == (
         {},
         ["the answer must be an object with one member per field"],
@@ -213,7 +213,7 @@ MAIL = Field("mail", FieldType.TEXT, {"type": "string"}, required=False)
 PHONE = Field("phone", FieldType.TEXT, {"type": "string"}, required=False)
 
 
-def test_fields_that_fit_one_by_one_must_fit_together() -> None:
+def test_fields_must_fit_together() -> None:
     question = asked(MAIL, PHONE, whole=EITHER)
     assert validate_answer(question, {"mail": "a@b", "phone": ""}) == ({"mail": "a@b"}, [])
     assert validate_answer(question, {"mail": "", "phone": ""}) == (
@@ -267,7 +267,7 @@ def test_half_a_character_is_no_answer() -> None:
     assert validate_answer(asked(TEXT), {"it": "\ud800"})[1] == ["it must be whole characters"]
 
 
-def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> None:
+def test_elicitation_id_is_the_apps_or_else_the_bridges() -> None:
     link = Question("q1", Kind.CONFIRM, "Sign in", (), "app", link="https://e.x/")
     assert link.elicitation_id == "abp-q1"
     assert replace(link, request={"elicitationId": "E1"}).elicitation_id == "E1"
@@ -276,7 +276,7 @@ def test_a_link_is_known_by_the_apps_own_name_of_it_else_by_the_bridges() -> Non
 @pytest.mark.parametrize(
     "words", ["> 100 files. Go on?", "Which:\n\n  >= 3 days old\n> 5 MB\n>", "Sure?", ""]
 )
-def test_a_message_is_read_from_behind_who_asks_as_it_was(words: str) -> None:
+def test_message_is_read_back_from_its_introduction(words: str) -> None:
     said = replace(asked(TEXT), message=words).introduce("It asks:")
     assert read_introduced(said.removeprefix("It asks:")) == words
 
@@ -297,7 +297,7 @@ LIMITS: dict[str, tuple[FieldType, Mapping[str, Json], str]] = {
 
 
 @pytest.mark.parametrize("case", LIMITS)
-def test_what_fits_is_said(case: str) -> None:
+def test_field_limits_are_described(case: str) -> None:
     kind, schema, words = LIMITS[case]
     assert field_limits(Field("a", kind, schema)) == words
 
@@ -312,12 +312,12 @@ def test_options_that_read_alike_have_different_keys() -> None:
 KEY = bytes(DIGEST_KEY_LENGTH)
 
 
-def test_the_same_answer_has_the_same_digest_in_whatever_order_and_no_other_has() -> None:
+def test_digest_of_an_answer_does_not_depend_on_member_order() -> None:
     assert answer_digest(KEY, {"a": 1, "b": "é"}) == answer_digest(KEY, {"b": "é", "a": 1})
     assert answer_digest(KEY, {"a": True}) != answer_digest(KEY, {"a": False})
 
 
-def test_without_the_key_nobody_can_make_it() -> None:
+def test_digest_depends_on_the_key() -> None:
     made = answer_digest(KEY, {"confirmed": True})
     assert made.startswith("hmac-sha256:")
     assert made != answer_digest(b"1" * DIGEST_KEY_LENGTH, {"confirmed": True})

@@ -15,7 +15,7 @@ HIDDEN = "pay\u202elater"
 SHOWN = "pay\\u202elater"
 
 
-def test_what_nobody_sees_is_written_in_texts_and_in_names_and_comes_back_as_it_was() -> None:
+def test_invisible_characters_are_revealed_and_restored() -> None:
     conversation = Revealed()
     sent: JsonValue = {HIDDEN: [HIDDEN, 1, None], "plain": "é 👩\u200d🚀\r\n\t"}
     shown: JsonValue = {SHOWN: [SHOWN, 1, None], "plain": "é 👩\u200d🚀\r\n\t"}
@@ -40,14 +40,14 @@ def test_only_the_newest_and_short_texts_are_known_again() -> None:
 
 
 @given(json_values)
-def test_nothing_unseen_is_left_in_any_message(value: JsonValue) -> None:
+def test_no_invisible_character_is_left_in_any_message(value: JsonValue) -> None:
     shown = Revealed().outward(value)
     texts = [each for each in (*walk(shown), *member_names(shown)) if isinstance(each, str)]
     hidden = {unicodedata.category(each) for text in texts for each in text if each not in "\r\n\t"}
     assert not hidden & {"Cc", "Cs", "Zl", "Zp"}
 
 
-def test_a_text_that_is_written_as_another_is_shown_comes_back_as_itself() -> None:
+def test_text_that_reads_like_a_revealed_one_is_restored() -> None:
     for texts in ([HIDDEN, SHOWN], [SHOWN, HIDDEN], ["a\ud800", "a\ufffd"]):
         conversation = Revealed()
         first, second = (conversation.outward(each) for each in texts)

@@ -54,7 +54,7 @@ def test_a_message_keeps_its_lines_and_nothing_else_that_moves_a_cursor(
     assert sanitize.message(given_text) == shown
 
 
-def test_what_is_cut_is_counted() -> None:
+def test_cut_text_says_how_much_is_missing() -> None:
     assert sanitize.label("x" * 250) == "x" * 200 + MARKER.format(50)
     assert sanitize.label("x" * 200) == "x" * 200
     assert sanitize.message("y" * 4_001) == "y" * 4_000 + " … [1 more character not shown]"
@@ -88,9 +88,7 @@ def test_a_message_is_whole_or_says_how_much_is_missing(given_text: str, limit: 
         assert rest == f"{more} more character{'s' if more > 1 else ''} not shown]"
 
 
-def test_of_a_text_without_end_only_the_beginning_is_cleaned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_the_beginning_of_a_very_long_text_is_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = []
     category = unicodedata.category
 
@@ -109,7 +107,7 @@ def test_a_text_of_many_scripts_is_shown_whole() -> None:
     assert sanitize.label(f"{letters}\x00", 5_000) == letters
 
 
-def test_what_was_cut_before_is_counted_with_what_is_cut_now() -> None:
+def test_text_that_is_cut_twice_counts_all_that_is_missing() -> None:
     assert sanitize.label("abcdef", 4, beyond=3) == "abcd … [5 more characters not shown]"
     assert sanitize.message("a\nb", beyond=3) == "a\nb … [3 more characters not shown]"
 
@@ -126,18 +124,16 @@ REVEALED = {
 
 
 @pytest.mark.parametrize(("given_text", "shown"), REVEALED.values(), ids=REVEALED)
-def test_what_is_there_and_not_seen_is_written(given_text: str, shown: str) -> None:
+def test_reveal_escapes_invisible_characters(given_text: str, shown: str) -> None:
     assert sanitize.reveal(given_text) == shown
 
 
 @pytest.mark.parametrize(("given_text", "shown"), REVEALED.values(), ids=REVEALED)
-def test_json_is_read_the_same_with_what_is_not_seen_as_escapes(
-    given_text: str, shown: str
-) -> None:
+def test_revealed_json_has_the_same_value(given_text: str, shown: str) -> None:
     written = sanitize.reveal_json(json.dumps([given_text, "é"], ensure_ascii=False))
     assert json.loads(written) == [given_text, "é"]
     assert sanitize.reveal(written) == written
 
 
-def test_what_cannot_be_seen_is_written_as_its_code() -> None:
+def test_invisible_characters_are_escaped() -> None:
     assert sanitize.escape("a\n\u202eb é") == r"a\n\u202eb é"

@@ -135,7 +135,7 @@ FITS: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("value", "rule"), FITS.values(), ids=FITS)
-def test_what_fits_has_no_problems(value: Json, rule: Json) -> None:
+def test_value_that_fits_has_no_problems(value: Json, rule: Json) -> None:
     assert schema.check(value, rule) == []
     assert schema.is_valid(value, rule)
 
@@ -251,7 +251,7 @@ def test_unsupported_keyword_is_named(rule: Mapping[str, Json], words: tuple[str
 
 @settings(max_examples=25)
 @given(broken_schemas, json_values)
-def test_a_broken_schema_is_no_reason_to_fall(rule: Mapping[str, Json], value: Json) -> None:
+def test_any_broken_schema_is_checked(rule: Mapping[str, Json], value: Json) -> None:
     problems = schema.check(value, rule)
     assert len(problems) <= MAX_PROBLEMS
     assert all(isinstance(problem, str) for problem in problems)
@@ -470,7 +470,7 @@ def test_a_pattern_that_would_take_others_for_ever_takes_no_time() -> None:
     ]
 
 
-def test_of_very_many_problems_only_the_first_are_told() -> None:
+def test_only_the_first_problems_are_reported() -> None:
     problems = schema.check(["x"] * 1_000, {"items": {"type": "integer"}})
     assert problems == [
         f'[{number}] must be a whole number, not "x"' for number in range(MAX_PROBLEMS)
@@ -531,5 +531,5 @@ def test_string_of_an_enum_is_a_string() -> None:
         ({"minLength": 1, "maxLength": 2}, "at least 1 character, at most 2 characters"),
     ],
 )
-def test_what_a_value_has_to_be_is_said_in_words(asked: dict[str, Any], words: str) -> None:
+def test_limits_are_described(asked: dict[str, Any], words: str) -> None:
     assert schema.describe_limits(asked) == words

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abp_bridge.core.surface import ORDER, TRAITS, Surface, missing_surface, order_of
 
 
-def test_every_surface_has_its_traits_and_what_is_set_up_beside_a_host_its_place() -> None:
+def test_every_surface_has_traits_and_a_place_in_the_order() -> None:
     assert set(TRAITS) == set(Surface)
     beside = {each.value for each, traits in TRAITS.items() if not traits.since}
     assert beside <= set(ORDER)
 
 
-def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
+def test_default_surface_order() -> None:
     assert order_of([]) == (
         "mock",
         "host",
@@ -23,10 +23,10 @@ def test_without_a_word_of_the_person_the_usual_order_holds() -> None:
     )
 
 
-def test_the_persons_own_order_is_the_whole_order() -> None:
+def test_users_surface_order_is_the_whole_order() -> None:
     assert order_of(["page", "host", "page"]) == ("page", "host")
 
 
-def test_an_order_names_only_what_is_there() -> None:
+def test_surface_order_with_an_unknown_surface() -> None:
     assert missing_surface(["page", "host"], ["terminal", "page"]) is None
     assert missing_surface(["host", "telepathy", "page"], ["terminal"]) == "telepathy"

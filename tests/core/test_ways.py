@@ -31,18 +31,20 @@ def asked(*, kind: Kind = Kind.INPUT, secret: bool = False) -> Question:
         (asked(kind=Kind.SAMPLING), {"SAMPLING"}),
     ],
 )
-def test_only_a_way_that_leads_somewhere_is_named(question: Question, surfaces: set[str]) -> None:
+def test_setup_hints_are_those_that_could_ask_the_question(
+    question: Question, surfaces: set[str]
+) -> None:
     assert find_ways(question, (), WAYS) == {
         surface: way for surface, way in WAYS.items() if surface.name in surfaces
     }
 
 
-def test_what_is_there_already_is_no_way_and_neither_is_what_cannot_be() -> None:
+def test_setup_hints_leave_out_surfaces_that_are_set_up() -> None:
     found = find_ways(asked(), [Surface.PAGE], BESIDE)
     assert [str(way).split(" ")[0] for way in found.values()] == ["--tty", "--questions-api"]
 
 
-def test_each_question_is_told_with_what_was_tried_and_each_way_once() -> None:
+def test_unasked_questions_are_listed_with_attempts_and_setup_hints() -> None:
     told = describe_unasked(
         [
             UnaskedQuestion("Which\nseat?", "app", ["mcp-form: gone", "page: no"], ["a", "b"]),
@@ -57,7 +59,7 @@ def test_each_question_is_told_with_what_was_tried_and_each_way_once() -> None:
     assert told[-3:] == ["- a", "- b", "- c"]
 
 
-def test_many_are_counted_and_none_says_nothing() -> None:
+def test_many_unasked_questions_are_counted() -> None:
     one = UnaskedQuestion("Which?", "app", [], [])
     assert describe_unasked([]) == []
     told = describe_unasked([one] * (MAX_LISTED + 2))

@@ -50,13 +50,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("url", "host"), [*PLAIN.items(), *ODD.items()])
-def test_a_host_is_what_a_browser_reads(url: str, host: str) -> None:
+def test_host_of_an_address_is_what_a_browser_reads(url: str, host: str) -> None:
     assert host_of(url) == host
     assert (host in describe_oddities(url)) is (url in ODD)
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_what_is_no_address_or_hides_where_it_leads_is_none(url: str) -> None:
+def test_misleading_or_invalid_address_is_refused(url: str) -> None:
     assert host_of(url) is None
 
 

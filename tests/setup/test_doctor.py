@@ -371,7 +371,7 @@ def test_what_install_writes_is_no_trap(
     assert not any(each.verdict.fails for each in what_can_be_asked(facts))
 
 
-def test_what_a_file_keeps_secret_is_not_told(home: Path) -> None:
+def test_doctor_shows_no_secret_of_a_file(home: Path) -> None:
     secret = "env = { TOKEN = 's3cret', N = 1 }\nargs = ['serve', '--x', 's3cret']\n"
     plant(home, {CODEX: _CODEX.replace('args = ["serve"]\n', "") + secret})
     told = judge(gather(HOSTS["codex"], machine(home)))
@@ -419,7 +419,7 @@ def test_hosts_of_a_machine(home: Path) -> None:
         ("cursor", ".cursor/mcp.json", _servers(env={"A": "b"}), {"HOME", "PATH", "DISPLAY", "A"}),
     ],
 )
-def test_a_server_gets_what_its_host_passes_on(
+def test_server_gets_the_environment_that_its_host_passes(
     host: str, file: str, text: str, given: set[str], home: Path
 ) -> None:
     plant(home, {file: text})
@@ -470,7 +470,9 @@ def test_a_hosts_own_word_is_understood(
         ("nobody", "unsupported", Verdict.UNSUPPORTED),
     ],
 )
-def test_what_became_of_a_question_is_a_verdict(by: str, outcome: str, verdict: Verdict) -> None:
+def test_outcome_of_the_doctors_question_is_a_verdict(
+    by: str, outcome: str, verdict: Verdict
+) -> None:
     told: JsonObject = {"answeredBy": by, "outcome": outcome, "route": "terminal", "latencyMs": 5}
     assert judge_answer({"success": True, "metadata": told}).verdict is verdict
 
@@ -592,7 +594,7 @@ SAID = {
 
 @pytest.mark.network
 @pytest.mark.anyio
-async def test_what_is_wrong_with_an_app_says_no_secret_and_tries_no_other_place() -> None:
+async def test_unreachable_app_is_described_without_its_secrets() -> None:
     problems = await reach_all(dict.fromkeys(SAID, ""))
     assert set(problems) == {app for app in SAID if SAID[app]}
     assert all(SAID[app] in problem for app, problem in problems.items())
@@ -713,7 +715,7 @@ def test_server_of_a_project_is_started_only_with_project_option(
         assert (tmp_path / "started").exists() is bool(words)
 
 
-def test_what_a_host_can_ask_is_what_was_measured_of_it(home: Path) -> None:
+def test_surfaces_of_a_host_are_those_that_were_measured(home: Path) -> None:
     plant(home, {FILES["copilot"]: _SERVERS})
     said = [each.says for each in what_can_be_asked(gather(HOSTS["copilot"], machine(home)))]
     assert [each for each in said if each.endswith("as it says of itself.")] == []

@@ -152,7 +152,7 @@ WRITTEN = [host for host, row in HOSTS.items() if not row.add]
 
 
 @pytest.mark.parametrize("host", WRITTEN)
-def test_a_host_gets_ours_and_nothing_else_changes(host: str, bridge: Bridge) -> None:
+def test_install_adds_only_our_entry(host: str, bridge: Bridge) -> None:
     before = golden(host, "before")
     file = write(file_of(host), before)
     code, said = bridge("install", host, "--app", "demo", "--yes")
@@ -170,7 +170,7 @@ def test_a_host_gets_ours_and_nothing_else_changes(host: str, bridge: Bridge) ->
 
 
 @pytest.mark.parametrize("host", WRITTEN)
-def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge, home: Path) -> None:
+def test_uninstall_removes_a_file_that_install_made(host: str, bridge: Bridge, home: Path) -> None:
     file = file_of(host)
     assert bridge("install", host, "--yes")[0] == 0
     assert file.exists()
@@ -184,7 +184,7 @@ def test_a_file_that_was_not_there_is_gone_again(host: str, bridge: Bridge, home
 @pytest.mark.parametrize(
     "words", [("--app", "stdio:python3 app.py"), ("--name", "x", "--", "python3", "app.py")]
 )
-def test_a_file_that_is_found_from_this_folder_only_is_told(
+def test_relative_file_in_a_command_is_reported(
     words: tuple[str, ...], bridge: Bridge, home: Path
 ) -> None:
     (home / "app.py").touch()
@@ -224,7 +224,7 @@ def test_folder_that_cannot_be_written_is_reported_and_not_left(
 # --- what a person has in the file ----------------------------------------------------------------
 
 
-def test_what_a_person_set_in_ours_is_kept(bridge: Bridge) -> None:
+def test_install_keeps_what_the_user_changed_in_our_entry(bridge: Bridge) -> None:
     file = file_of("codex")
     assert bridge("install", "codex", "--yes")[0] == 0
     text = file.read_text().replace("required = true", "required = false # slow")
@@ -251,7 +251,7 @@ def is_same(one: bytes, other: bytes) -> bool:
 
 
 @pytest.mark.parametrize("host", ["codex", "gemini", "opencode"])
-def test_arguments_that_a_person_added_stay(host: str, bridge: Bridge) -> None:
+def test_install_keeps_arguments_that_the_user_added(host: str, bridge: Bridge) -> None:
     file = file_of(host)
     assert bridge("install", host, "--app", "demo", "--yes")[0] == 0
     file.write_text(file.read_text().replace('"demo"', '"demo", "--output-dir", "/out"'))
@@ -276,7 +276,7 @@ def test_arguments_that_a_person_added_stay(host: str, bridge: Bridge) -> None:
         ("--log-level info --page link", "ABP_LOG_LEVEL=debug", "--page link"),
     ],
 )
-def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
+def test_env_option_replaces_the_same_option_in_an_entry(
     there: str, given: str, after: str, bridge: Bridge
 ) -> None:
     words = json.dumps(["serve", *there.split()])
@@ -296,7 +296,7 @@ def test_a_setting_takes_the_place_of_its_option_and_of_no_other_word(
         ("vscode", '{\n  "servers": { // note\n    "abp": null, // mine\n  }\n}\n'),
     ],
 )
-def test_what_is_empty_is_filled_and_its_comments_stay(
+def test_install_fills_an_empty_entry_and_keeps_comments(
     host: str, content: str, bridge: Bridge
 ) -> None:
     file = write(file_of(host), content)
@@ -329,9 +329,7 @@ EDITS = {
     [(edit, False) for edit in EDITS] + [("argument", True)],
     ids=[*EDITS, "argument, beside another server"],
 )
-def test_what_was_changed_in_an_entry_meanwhile_is_not_taken_back(
-    edit: str, other: bool, bridge: Bridge
-) -> None:
+def test_unwrap_keeps_what_was_changed_meanwhile(edit: str, other: bool, bridge: Bridge) -> None:
     before, after = EDITS[edit]
     content = (
         '[mcp_servers.db]\ncommand = "db"\nargs = ["old-host"]\nenv = { NAME = "a" }\n'
@@ -423,7 +421,7 @@ def test_file_that_cannot_take_an_entry_is_unchanged(
 
 
 @pytest.mark.parametrize("case", AMBIGUOUS)
-def test_what_is_to_be_taken_out_of_has_to_be_clear(case: str, bridge: Bridge) -> None:
+def test_uninstall_from_an_ambiguous_file_is_refused(case: str, bridge: Bridge) -> None:
     host, content, reason = AMBIGUOUS[case]
     file = write(file_of(host), content)
     before = file.read_bytes()
@@ -433,7 +431,7 @@ def test_what_is_to_be_taken_out_of_has_to_be_clear(case: str, bridge: Bridge) -
     assert file.read_bytes() == before
 
 
-def test_what_goes_into_a_file_that_is_left_alone_is_printed(bridge: Bridge) -> None:
+def test_print_works_for_a_file_that_cannot_be_edited(bridge: Bridge) -> None:
     write(file_of("goose"), REFUSED["long YAML"][1])
     code, said = bridge("install", "goose", "--print")
     assert (code, said.splitlines()[:2]) == (0, ["extensions:", "  abp:"])
@@ -447,7 +445,7 @@ def test_another_server_is_not_uninstalled(bridge: Bridge) -> None:
     assert "npx" in file.read_text()
 
 
-def test_a_command_elsewhere_is_ours_too(bridge: Bridge) -> None:
+def test_install_updates_our_entry_of_another_path(bridge: Bridge) -> None:
     entry = '{"command": "/old/python3", "args": ["-m", "abp_bridge", "serve"], "disabled": true}'
     file = write(file_of("kiro"), f'{{"mcpServers": {{"abp": {entry}}}}}')
     code, said = bridge("install", "kiro", "--yes")
@@ -459,7 +457,7 @@ def test_a_command_elsewhere_is_ours_too(bridge: Bridge) -> None:
 # --- the file on disk -----------------------------------------------------------------------------
 
 
-def test_a_link_is_followed_and_the_mode_stays(bridge: Bridge, home: Path) -> None:
+def test_install_follows_a_link_and_keeps_the_mode(bridge: Bridge, home: Path) -> None:
     kept = write(home / "dotfiles/config.toml", 'model = "x"\n')
     kept.chmod(0o640)
     link = file_of("codex")
@@ -480,7 +478,7 @@ def test_new_file_is_private(bridge: Bridge) -> None:
     assert stat.S_IMODE(file_of("codex").stat().st_mode) == 0o600
 
 
-def test_a_file_that_changes_meanwhile_is_left_alone(home: Path) -> None:
+def test_file_that_changes_meanwhile_is_not_overwritten(home: Path) -> None:
     file = write(home / "a.json", "{}")
     found = read_file(file)
     way_back = write(found.backup, "before we came")
@@ -515,7 +513,7 @@ def test_file_that_cannot_be_read_or_written_is_reported(bridge: Bridge, home: P
 
 
 @pytest.mark.process
-def test_of_several_at_once_none_undoes_another(bridge: Bridge, home: Path) -> None:
+def test_concurrent_installs_do_not_undo_each_other(bridge: Bridge, home: Path) -> None:
     """Each that says it is done is there; who came too late is told to run again."""
     file = write(file_of("cursor"), "{}")
     code = "import sys; from abp_bridge.cli.main import main; raise SystemExit(main(sys.argv[1:]))"
@@ -531,7 +529,7 @@ def test_of_several_at_once_none_undoes_another(bridge: Bridge, home: Path) -> N
 
 
 @pytest.mark.process
-def test_what_was_killed_leaves_nothing_behind_the_next(bridge: Bridge, home: Path) -> None:
+def test_install_removes_what_a_killed_one_left(bridge: Bridge, home: Path) -> None:
     """A part of the file, which may have tokens, lies beside it until then."""
     file = write(file_of("cursor"), '{"token": "theirs"}')
     kill = "import os; os.replace = lambda *_: os.kill(os.getpid(), 9)"
@@ -590,14 +588,14 @@ def test_install_without_a_terminal_only_shows_the_change(bridge: Bridge) -> Non
     assert "There is no codex on the PATH here." in said
 
 
-def test_the_lines_around_are_not_shown(bridge: Bridge) -> None:
+def test_diff_shows_no_lines_around_the_change(bridge: Bridge) -> None:
     write(file_of("goose"), "extensions:\n  a:\n    envs:\n      KEY: sk-123\nOTHER: sk-456\n")
     assert "sk-" not in bridge("install", "goose")[1]
 
 
 @pytest.mark.process
 @pytest.mark.terminal
-def test_on_a_terminal_the_person_is_asked(home: Path) -> None:
+def test_install_on_a_terminal_asks_the_user(home: Path) -> None:
     code = (
         "from abp_bridge.cli.main import main; words = ['install', 'codex'];"
         "raise SystemExit(10 * main(words) + main(words))"
@@ -643,7 +641,7 @@ def test_folder_that_cannot_be_read_is_reported(
         assert (code != 0, reason in said) == (True, True), said
 
 
-def test_a_strangers_file_does_not_repaint_the_terminal(bridge: Bridge, home: Path) -> None:
+def test_terminal_codes_in_a_file_are_escaped(bridge: Bridge, home: Path) -> None:
     entry = '"abp\\u001b[2J\\nforged": {"command": "/gone/abp-bridge"}'
     write(home / ".mcp.json", f'{{"mcpServers": {{{entry}}}, "servers": {{{entry}}}}}')
     write(home / ".vscode/mcp.json", '{\n"servers": {\n"a": {} // \x1b[2J\n}}')
@@ -753,7 +751,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_what_is_wrong_says_what_would_be_right(words: tuple[str, ...], bridge: Bridge) -> None:
+def test_error_of_install_says_what_to_do(words: tuple[str, ...], bridge: Bridge) -> None:
     code, said = bridge("install", *words)
     assert (code, WRONG[words] in said) == (2, True), said
 
@@ -770,7 +768,7 @@ MONGODB = {
 
 
 @pytest.mark.parametrize("host", MONGODB)
-def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Bridge) -> None:
+def test_wrap_and_unwrap_of_a_server(host: str, bridge: Bridge) -> None:
     file = write(file_of(host), MONGODB[host])
     code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
     assert code == 0, said
@@ -803,7 +801,7 @@ def test_a_server_that_is_there_goes_through_us_and_back(host: str, bridge: Brid
         ("codex", "/gone/bin/abp-bridge"),
     ],
 )
-def test_a_server_behind_a_bridge_that_moved_is_put_behind_the_one_that_is_here(
+def test_wrap_updates_a_server_behind_a_bridge_that_moved(
     host: str, gone: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(file_of(host), MONGODB[host])
@@ -875,9 +873,7 @@ def test_unwrap_of_changed_file_keeps_comments_and_names_what_stays(bridge: Brid
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
-def test_of_several_servers_behind_us_each_has_its_way_back(
-    order: tuple[str, str], bridge: Bridge
-) -> None:
+def test_each_wrapped_server_can_be_restored(order: tuple[str, str], bridge: Bridge) -> None:
     server = '[mcp_servers.{}]\ncommand = "npx"\nargs = [\n  # "--readOnly",\n  "m",\n]\n'
     before = f"{server.format('a')}\n{server.format('b')}"
     file = write(file_of("codex"), before)
@@ -912,7 +908,7 @@ def test_a_server_at_an_address_is_not_wrapped(bridge: Bridge) -> None:
     assert "is 'far' meant?" in bridge("install", "cursor", "--wrap", "fra")[1]
 
 
-def test_a_new_server_stands_behind_us(bridge: Bridge) -> None:
+def test_new_server_is_installed_behind_us(bridge: Bridge) -> None:
     words = ("--name", "db", "--", "npx", "--yes", "mongodb-mcp-server", "--", "-x")
     assert bridge("install", "opencode", "--yes", *words)[0] == 0
     (server,) = servers_of("opencode")
@@ -922,13 +918,13 @@ def test_a_new_server_stands_behind_us(bridge: Bridge) -> None:
     assert code == 0, said
 
 
-def test_removing_a_server_behind_us_says_that_it_goes(bridge: Bridge) -> None:
+def test_uninstall_of_a_wrapped_server_says_that_it_is_removed(bridge: Bridge) -> None:
     write(file_of("cursor"), MONGODB["cursor"])
     bridge("install", "cursor", "--wrap", "mongodb", "--yes")
     assert "--wrap mongodb keeps it" in bridge("uninstall", "cursor", "--name", "mongodb")[1]
 
 
-def test_an_agent_stands_behind_us(bridge: Bridge, home: Path) -> None:
+def test_agent_is_installed_behind_us(bridge: Bridge, home: Path) -> None:
     code, _ = bridge("install", "zed", "--agent", "sh -c 'x y'", "--app", "demo", "--yes")
     assert code == 0
     entry = json.loads(file_of("zed").read_text())["agent_servers"]["ABP"]
@@ -957,14 +953,14 @@ def test_a_projects_file_has_nothing_of_this_desktop(bridge: Bridge, home: Path)
     assert "env" not in entry
 
 
-def test_approval_is_written_where_it_is_asked_for(bridge: Bridge) -> None:
+def test_approve_option_writes_the_hosts_approval(bridge: Bridge) -> None:
     assert "approve" not in bridge("install", "codex", "--print")[1]
     assert '= "approve"' in bridge("install", "codex", "--approve", "--print")[1]
     code, said = bridge("install", "cursor", "--approve", "--yes")
     assert (code, "Cursor has no word" in said) == (0, True)
 
 
-def test_a_setting_that_defeats_it_is_named(bridge: Bridge) -> None:
+def test_setting_of_the_host_that_declines_questions_is_named(bridge: Bridge) -> None:
     write(file_of("codex"), 'approval_policy = "never"\n')
     assert 'This file has approval_policy = "never"' in bridge("install", "codex", "--yes")[1]
 
@@ -1009,7 +1005,7 @@ def test_claude_code_writes_its_file_with_consent(
 DOCS: JsonObject = {"type": "stdio", "command": "npx", "args": ["docs"], "env": {}}
 
 
-def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
+def test_wrap_of_a_server_that_claude_code_has_for_one_folder(
     bridge: Bridge, home: Path, claude: Claude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`claude mcp add` without a scope writes such an entry."""
@@ -1049,7 +1045,7 @@ def test_what_claude_code_has_for_one_folder_is_put_behind_us_there(
     assert there(json.loads(file.read_text()))[0]["docs"]["args"] == ["mcp", "--", "npx", "all"]
 
 
-def test_what_goes_before_a_projects_entry_is_said(
+def test_entry_that_overrides_a_projects_is_reported(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = home / "shop"
@@ -1099,7 +1095,7 @@ def test_entry_that_claude_code_removes_in_another_folder_is_not_replaced(
     assert json.loads(file.read_text())["projects"]["/b"]["mcpServers"] == {}
 
 
-def test_our_own_entry_that_claude_code_has_for_one_folder_is_the_one_that_is_meant_there(
+def test_install_updates_the_entry_that_claude_code_has_for_one_folder(
     bridge: Bridge, home: Path, claude: Claude
 ) -> None:
     (home / ".git").mkdir()  # above it there may be another

@@ -189,7 +189,7 @@ def test_a_repository_that_never_answers_is_not_waited_for(tmp_path: Path) -> No
     assert repository_folder(tmp_path / "shop") == tmp_path / "shop"
 
 
-def test_a_file_that_is_not_there_has_none(tmp_path: Path) -> None:
+def test_missing_file_has_no_servers(tmp_path: Path) -> None:
     machine = Machine({}, tmp_path, tmp_path, "linux")
     codex, goose = (
         locate(HOSTS["codex"], "user", machine),

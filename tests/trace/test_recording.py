@@ -82,7 +82,7 @@ def state(value: Json) -> Json:
 
 @pytest.mark.process
 @pytest.mark.network
-def test_a_secret_stands_nowhere(tmp_path: Path) -> None:
+def test_secret_is_not_in_a_trace(tmp_path: Path) -> None:
     """Not as the answer, and not where the app says it again: in its result, in a state, in an
     address.
     """
@@ -153,7 +153,7 @@ SAID_AGAIN: tuple[Json, ...] = (
     [column for column in MATRIX if column[0] not in (Surface.MCP_SAMPLING, Surface.SAMPLING)],
     ids=str,
 )
-def test_a_secret_stands_nowhere_whatever_asks(
+def test_secret_is_not_in_a_trace_of_any_surface(
     surface: Surface, version: str, tmp_path: Path
 ) -> None:
     """Where a surface takes none, it is given on the page, to which a form points where the host
@@ -237,7 +237,7 @@ def test_secret_field_of_an_agents_form_is_hidden(tmp_path: Path) -> None:
     assert "annabel typed [secret]" in text
 
 
-def test_what_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
+def test_long_text_is_cut_in_a_trace(tmp_path: Path) -> None:
     text = written(tmp_path, ("app", "bridge", {"id": 1, "result": {"content": "x" * 1_000_000}}))
     assert '"content": "[cut 1000000 characters]"' in text
 
@@ -268,7 +268,7 @@ def test_trace_is_private_and_of_one_session_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> None:
+def test_full_disk_ends_the_recording_and_not_the_session(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, limit[1]))
@@ -382,7 +382,7 @@ def test_fixture_keeps_answers_that_are_named_like_members_of_the_bridge() -> No
         ([], "0"),
     ],
 )
-def test_who_answered_a_question_answers_it_in_the_fixture_too(
+def test_fixture_has_the_minimum_answer_time_of_its_recording(
     answered_by: list[str], floor: str
 ) -> None:
     events = [
@@ -393,7 +393,7 @@ def test_who_answered_a_question_answers_it_in_the_fixture_too(
     assert reduce(recording).head.env["ABP_PERSON_FLOOR"] == floor
 
 
-def test_what_an_agent_repeats_of_the_bridges_words_is_passed_on_in_the_fixture_too() -> None:
+def test_fixture_keeps_the_bridges_words_that_an_agent_repeats() -> None:
     """A recording has the app's own command; a replay has its stand-in's."""
     said = {"method": "session/update", "params": {"text": "stdio:python trips.py asked: Go?"}}
     head = '{"abp-trace": 1, "run": ["acp"], "apps": {"app": "stdio:python trips.py"}}\n'
@@ -404,7 +404,7 @@ def test_what_an_agent_repeats_of_the_bridges_words_is_passed_on_in_the_fixture_
     assert repeated["params"]["text"] == "stdio:app asked: Go?"
 
 
-def test_what_a_host_only_looks_at_is_left_out() -> None:
+def test_fixture_leaves_out_lists_that_a_host_only_reads() -> None:
     looked = {"way": "host->bridge", "message": {"id": 1, "method": "tools/list"}}
     shown = {"way": "bridge->host", "message": {"id": 1, "result": {"tools": []}}}
     assert reduced(
@@ -413,7 +413,7 @@ def test_what_a_host_only_looks_at_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("who", ["host->bridge", "bridge->host"])
-def test_what_the_end_of_a_session_brings_about_is_left_out(who: str) -> None:
+def test_fixture_leaves_out_what_the_end_of_a_session_causes(who: str) -> None:
     asked = {"id": "q1", "method": "elicitation/confirm", "params": {"message": "Go?"}}
     withdrawn = {"id": "q1", "result": {"success": False, "cancelled": True}}
     assert reduced(
@@ -446,7 +446,7 @@ def test_message_too_deep_for_a_trace_is_cut_there_and_answered(tmp_path: Path) 
     assert "[cut " in trace.read_text()
 
 
-def test_a_file_of_several_recordings_is_read_whole() -> None:
+def test_file_of_several_recordings_is_read_whole() -> None:
     assert len(parse_recordings(HEAD * 3)) == 3
     with pytest.raises(TraceError, match="this is not JSON"):
         parse_recordings(HEAD + "x\n" + HEAD)
@@ -464,7 +464,7 @@ def passed_on(**message: Json) -> list[Json]:
     return [said("agent->bridge", **message), said("bridge->host", **message)]
 
 
-def test_of_the_meta_of_a_hosts_call_what_mcp_has_is_kept() -> None:
+def test_fixture_keeps_the_meta_members_of_mcp() -> None:
     meta = {
         "progressToken": 1,
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -492,7 +492,7 @@ def test_fixture_leaves_out_what_an_agent_says_about_itself() -> None:
     assert [each["params"] for each in kept] == [words, words]
 
 
-def test_what_a_proxy_changes_of_it_stays_both_ways() -> None:
+def test_fixture_keeps_what_a_proxy_changes() -> None:
     update = {"sessionUpdate": "available_commands_update", "availableCommands": []}
     changed = update | {"availableCommands": [{"name": "plan"}]}
     kept = reduced(
@@ -556,7 +556,7 @@ def test_words_that_a_host_quotes_are_no_name_of_a_question() -> None:
 
 
 @pytest.mark.process
-def test_what_an_agent_calls_on_its_tools_is_recorded_too(tmp_path: Path) -> None:
+def test_calls_on_the_tools_of_an_agent_are_recorded(tmp_path: Path) -> None:
     (behind,) = [each for each in cases() if each.path == "acp-proxy/app-by-buttons.jsonl"]
     (made,) = parse_recordings(recorded(tmp_path, behind))
     called = [entry for entry in made.entries if entry.party == "tools" and entry.kind == "message"]

@@ -55,7 +55,7 @@ def test_a_number_is_a_secret_too(case: str) -> None:
     assert "[secret]" in found
 
 
-def test_a_short_secret_is_replaced_where_it_stands_alone() -> None:
+def test_short_secret_is_hidden_if_it_is_a_whole_word() -> None:
     words = redactor()
     words.learn(42)
     assert words.clean(
@@ -68,7 +68,7 @@ def test_a_short_secret_is_replaced_where_it_stands_alone() -> None:
     }
 
 
-def test_what_a_message_needs_to_be_one_stays() -> None:
+def test_members_that_json_rpc_needs_are_not_hidden() -> None:
     words = redactor()
     for secret in ("json", "method", "result", "tools", "capabilities"):
         words.learn(secret)
@@ -147,7 +147,7 @@ HIDDEN = (
 
 
 @pytest.mark.parametrize("example", HIDDEN)
-def test_of_a_text_just_what_is_a_secret_is_hidden(example: str) -> None:
+def test_only_the_secret_of_a_text_is_hidden(example: str) -> None:
     said, hidden = MARKED.sub(r"\1", example), MARKED.sub("[secret]", example)
     assert said != hidden
     assert redactor().clean_text(said) == hidden
@@ -204,7 +204,7 @@ SIZES: dict[str, tuple[Json, int]] = {
 
 
 @pytest.mark.parametrize("case", SIZES)
-def test_a_text_is_looked_through_in_little_room(case: str) -> None:
+def test_cleaning_needs_little_memory(case: str) -> None:
     value, times = SIZES[case]
     words = redactor(SOME_API_KEY="key-0815-secret", PLACE_OF_WORK="Atlantis Lab")
     words.clean({"warm": "up"})
@@ -312,7 +312,7 @@ def test_value_under_a_telling_name_is_hidden(case: str) -> None:
     ],
     ids=str,
 )
-def test_what_only_speaks_of_secrets_stays(said: Json) -> None:
+def test_text_about_secrets_is_unchanged(said: Json) -> None:
     assert redactor().clean(said) == said
 
 
@@ -354,7 +354,7 @@ def test_value_that_only_looks_like_a_secret_changes_no_message(case: str) -> No
         max_leaves=8,
     )
 )
-def test_what_is_clean_stays_as_it_is(value: Json) -> None:
+def test_cleaning_twice_changes_nothing(value: Json) -> None:
     words = redactor()
     once = words.clean(value)
     assert words.clean(once) == once
@@ -490,7 +490,7 @@ def test_stray_answer_may_be_one_to_a_question_for_a_secret(answer: Json) -> Non
     assert "hunter2" not in heard.hear("bridge->host", call("x", said="hunter2"))
 
 
-def test_a_line_that_nobody_can_read_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
+def test_unreadable_line_may_answer_a_question_for_a_secret(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "trace"), Settings(), "serve", environ={})
     recorder.message("bridge", "host", MCP)
     recorder._on_line(
@@ -573,7 +573,7 @@ ANSWERS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_whatever_answers_a_question_for_a_secret_is_kept_back(case: str) -> None:
+def test_any_answer_to_a_question_for_a_secret_is_hidden(case: str) -> None:
     heard = Heard()
     heard.asked("q1", PASSWORD)
     assert "hunter2" not in heard.hear(
@@ -687,7 +687,7 @@ ECHOES: dict[str, tuple[Json, Json, str]] = {
 
 
 @pytest.mark.parametrize("name", ECHOES)
-def test_a_secret_is_not_told_by_its_echo(name: str) -> None:
+def test_echo_of_a_secret_is_hidden(name: str) -> None:
     secret, said, left = ECHOES[name]
     words = Redactor(env={}, places={})
     words.learn(secret)

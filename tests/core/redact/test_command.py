@@ -82,7 +82,7 @@ SAID_AGAIN = [
 
 
 @pytest.mark.parametrize(("command", "said", "quoted"), SAID_AGAIN)
-def test_what_a_program_says_again_is_quoted_without_secrets(
+def test_words_of_a_program_are_quoted_without_its_secrets(
     command: str, said: str, quoted: str
 ) -> None:
     assert hide(said, find_secrets(shlex.split(command))) == quoted
@@ -122,7 +122,7 @@ def test_the_secrets_of_a_target_are_those_that_are_not_shown(target: str) -> No
         "a-page-of-many-words-without-an-end",
     ],
 )
-def test_what_people_and_programs_call_things_is_no_key(name: str) -> None:
+def test_name_of_a_model_or_program_is_not_a_key(name: str) -> None:
     assert hide_keys(name) == name
 
 
@@ -137,7 +137,7 @@ def test_what_people_and_programs_call_things_is_no_key(name: str) -> None:
         "deadbeefdeadbeef1234",
     ],
 )
-def test_what_looks_like_a_key_is_one(key: str) -> None:
+def test_word_that_looks_like_a_key_is_hidden(key: str) -> None:
     assert hide_keys(f"v1/{key}/x") == f"v1/{HIDDEN}/x"
 
 
@@ -152,7 +152,7 @@ def test_an_address_is_read_in_its_parts() -> None:
     st.text()
     | st.lists(st.sampled_from(["a", "=", ":", "-u", "@", "//", " ", "'", "\\"])).map("".join)
 )
-def test_whatever_was_written_can_be_shown_and_searched(text: str) -> None:
+def test_any_text_can_be_shown_and_searched(text: str) -> None:
     for each in (text, f"mcp:x {text}", f"https://{text}"):
         shown = f"{show_target(each)}{show_unknown(each)}{hide_keys(each)}"
         assert len(hide(shown, find_target_secrets(each))) <= len(shown) + 1
@@ -163,14 +163,14 @@ def test_whatever_was_written_can_be_shown_and_searched(text: str) -> None:
     ["http://h.example/" + "a_" * 100_000, "x a" + "=a" * 100_000, "a:" + "b" * 200_000 + "@h"],
     ids=["an address", "names", "a user"],
 )
-def test_what_is_too_long_to_be_searched_is_hidden_whole(long: str) -> None:
+def test_text_too_long_to_search_is_hidden_whole(long: str) -> None:
     assert HIDDEN in show_unknown(long)
     assert HIDDEN in show_unknown(long[:5_000])
     assert len(show_target(long)) < 2_500
     assert find_target_secrets(long)
 
 
-def test_what_has_no_secret_has_none() -> None:
+def test_command_without_secrets_has_none() -> None:
     command = ["server", "https://h.example/", "--file=a.json", "plain", "~/folder"]
     assert [word.secrets for word in find_word_secrets(command)] == [()] * 5
 
@@ -292,7 +292,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
-def test_what_is_no_target_is_quoted_without_what_may_be_secret(text: str) -> None:
+def test_unknown_target_is_quoted_without_secrets(text: str) -> None:
     assert (show_unknown(text), clean_target(text)) == UNKNOWN[text]
 
 

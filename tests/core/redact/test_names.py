@@ -35,7 +35,7 @@ def test_a_name_of_a_secret_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("unseen", ["\u200b", "\u00ad", "\u2060", "\ufeff", "\u202e"])
-def test_what_nobody_sees_hides_no_secret(unseen: str) -> None:
+def test_invisible_characters_hide_no_secret(unseen: str) -> None:
     assert holds_secret(f"pass{unseen}word")
     assert holds_secret(f"password{unseen * 300}")
     assert asks_for_secret(f"Your pass{unseen}word?")
@@ -67,7 +67,7 @@ def test_another_name_is_not_taken_for_one(name: str) -> None:
         "Never share this with anyone - enter your PIN",
     ],
 )
-def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
+def test_wording_that_asks_for_a_secret(words: str) -> None:
     assert asks_for_secret(words)
 
 
@@ -83,7 +83,7 @@ def test_who_is_asked_for_a_secret_is_told(words: str) -> None:
         "A trip to Pinsk",
     ],
 )
-def test_who_is_asked_for_something_else_is_not(words: str) -> None:
+def test_wording_that_asks_for_something_else(words: str) -> None:
     assert not asks_for_secret(words)
 
 
@@ -136,7 +136,7 @@ def test_a_schema_says_whether_it_is_one(schema: Schema, said: bool | None) -> N
     assert declared_secret(schema) is said
 
 
-def test_the_apps_word_goes_before_the_name_and_the_wording() -> None:
+def test_apps_declaration_overrides_the_name_of_a_field() -> None:
     public: list[Schema] = [{"sensitive": False}]
     assert is_secret("db_pass", {}, (), "", typed=True)
     assert not is_secret("db_pass", {}, public, "Your password?", typed=True)
@@ -148,7 +148,7 @@ def test_the_apps_word_goes_before_the_name_and_the_wording() -> None:
     assert is_secret("login", {"items": {"writeOnly": True}}, public, "", typed=True)
 
 
-def test_no_word_of_who_must_not_have_it_goes_before_what_is_guessed() -> None:
+def test_requester_that_may_not_see_a_secret_cannot_declare_it_public() -> None:
     public: Schema = {"sensitive": False}
 
     def guess(name: str, typed: bool = True, *around: Schema) -> bool:

@@ -165,7 +165,7 @@ def test_short_text_and_number_are_found() -> None:
     assert without("4711 0815 42", "card 4711081542") == "card [secret]"
 
 
-def test_what_overlaps_is_replaced_as_one_and_is_a_secret_if_a_part_of_it_is() -> None:
+def test_overlapping_secrets_are_replaced_as_one() -> None:
     known = KnownTexts()
     for text, instead in (("abcdef", "[link]"), ("defghi", SECRET), ("ghijkl", "[link]")):
         known.add_piece(text, instead, alone=False)
@@ -173,7 +173,7 @@ def test_what_overlaps_is_replaced_as_one_and_is_a_secret_if_a_part_of_it_is() -
     assert known.replace("(abcdef)") == "([link])"
 
 
-def test_only_what_is_there_is_looked_for() -> None:
+def test_only_secrets_that_are_present_are_looked_for() -> None:
     known = KnownTexts()
     assert known.present_in(["anything"]).replace("anything") == "anything"
     known.add_text("hunter2", SECRET)
@@ -182,7 +182,7 @@ def test_only_what_is_there_is_looked_for() -> None:
     assert found.replace("hunter2 hunter3") == "hunter2 [secret]"
 
 
-def test_those_that_json_could_be_a_part_of_are_told_apart() -> None:
+def test_secrets_with_brackets_are_found_apart() -> None:
     known = KnownTexts()
     known.add_text("{hunter2}", SECRET)
     known.add_text("hunter three", SECRET)

@@ -37,7 +37,7 @@ class Careless:
         return "{}"
 
 
-def test_a_change_that_would_touch_others_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edit_that_would_change_other_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FORMATS, "careless", Careless())
     document = Document(b'{"a": 1, "abp": 2}', "careless")
     with pytest.raises(FormatError, match="without changing others"):
@@ -53,7 +53,7 @@ def test_a_change_that_would_touch_others_is_none(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_is_no_text_is_refused(format: str) -> None:
+def test_file_that_is_not_utf_8_is_refused(format: str) -> None:
     with pytest.raises(FormatError, match="line 2: this is no UTF-8") as found:
         Document(b"\n\xff", format)
     assert found.value.line == 2
@@ -88,7 +88,7 @@ def test_no_more_values_are_read_than_a_second_allows(
         ("yaml", "a: {abp: {}}\n", "a: {abp: 1, abp: 2}\n", '"a" has "abp" twice'),
     ],
 )
-def test_what_stands_at_a_place_is_clear_or_said_to_be_not(
+def test_ambiguous_place_in_a_file_is_refused(
     format: str, clear: str, unclear: str, said: str
 ) -> None:
     Document(clear.encode(), format).check(("a", "abp"))

@@ -113,7 +113,7 @@ def test_an_empty_object_and_a_null_are_filled_and_comments_stay() -> None:
         ('{ // one\n  "b": 2\n}', "{ // one\n}"),
     ],
 )
-def test_a_member_of_somebody_elses_is_cut_without_harm(text: str, without_b: str) -> None:
+def test_member_is_cut_without_harm_to_others(text: str, without_b: str) -> None:
     document = Document(text.encode(), "jsonc")
     document.cut(("b",))
     assert document.content.decode() == without_b
@@ -127,13 +127,15 @@ def test_a_member_of_somebody_elses_is_cut_without_harm(text: str, without_b: st
         ('{"a": 1,\n"mcpServers": {"b": 1, "b": 2}}', PATH, 'line 2: "mcpServers" has "b" twice'),
     ],
 )
-def test_what_cannot_hold_it_is_refused(text: str, path: tuple[str, ...], said: str) -> None:
+def test_insert_into_a_value_that_cannot_hold_it_is_refused(
+    text: str, path: tuple[str, ...], said: str
+) -> None:
     with pytest.raises(FormatError, match=said):
         Jsonc().insert(text, path, 1)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"mcpServers": {"b": 1}}'])
-def test_what_is_not_there_is_neither_changed_nor_cut(text: str) -> None:
+def test_missing_member_is_neither_changed_nor_cut(text: str) -> None:
     with pytest.raises(FormatError, match=r'there is no "mcpServers\.abp"'):
         Jsonc().replace(text, PATH, 1)
     with pytest.raises(FormatError, match=r'there is no "mcpServers\.abp"'):
@@ -157,7 +159,7 @@ def test_what_is_not_there_is_neither_changed_nor_cut(text: str) -> None:
         ('{"a": /* x', "this is no JSON"),
     ],
 )
-def test_what_the_host_would_not_understand_is_refused(text: str, said: str) -> None:
+def test_json_that_the_host_does_not_understand_is_refused(text: str, said: str) -> None:
     with pytest.raises(FormatError, match=said):
         Document(text.encode(), "json")
 
@@ -213,7 +215,7 @@ def text_in(data: st.DataObject, depth: int = 0, *, is_object: bool = True) -> s
 
 @settings(max_examples=40)
 @given(st.data())
-def test_whatever_stands_in_a_file_stays(data: st.DataObject) -> None:
+def test_any_file_is_restored_to_the_byte(data: st.DataObject) -> None:
     text = text_in(data)
     document = Document(text.encode(), "jsonc")
     before = document.value

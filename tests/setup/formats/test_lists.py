@@ -125,7 +125,7 @@ def test_only_items_that_differ_change(
     assert document.content == document_of(format, after).content
 
 
-def test_the_last_item_of_a_text_goes_with_the_end_of_the_line_before() -> None:
+def test_last_yaml_item_is_cut_with_the_line_end_before_it() -> None:
     document = Document(b"args:\n- a\n- b\n- c", "yaml")
     document.set(("args",), ["a"])
     assert document.content == b"args:\n- a"
@@ -145,7 +145,7 @@ def test_a_list_that_others_share_or_that_begins_in_a_line_is_refused() -> None:
     assert document.content == b"b: &x [a]\nargs:\n- c\n"
 
 
-def test_what_lists_end_with_stays_before_what_they_begin_with() -> None:
+def test_difference_keeps_the_end_of_a_list_first() -> None:
     assert difference(["a"], ["a", "b", "a"]) == (0, 0, ["a", "b"])
     assert difference(["a", "b", "a"], ["a"]) == (0, 2, [])
     assert difference(["a", 1], ["a", True]) == (1, 2, [True])

@@ -92,7 +92,7 @@ def test_a_table_of_ours_in_one_line_is_written_anew() -> None:
         ("[[mcp_servers]]\na = 1\n", "mcp_servers is no table"),
     ],
 )
-def test_what_cannot_hold_it_is_refused(text: str, said: str) -> None:
+def test_insert_into_a_value_that_cannot_hold_it_is_refused(text: str, said: str) -> None:
     path = (*PATH, "x") if "abp" in text else PATH
     with pytest.raises(FormatError, match=said):
         Document(text.encode(), "toml").insert(path, {})
@@ -139,7 +139,7 @@ NAMES = st.text("abc", min_size=1, max_size=2)
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
 )
-def test_whatever_stands_in_a_file_stays(
+def test_any_file_is_restored_to_the_byte(
     tables: list[tuple[str, dict[str, str]]], end: str, ended: bool
 ) -> None:
     lines = ["# mine"]

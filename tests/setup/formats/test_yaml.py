@@ -89,7 +89,7 @@ def test_within_brackets_a_member_stays_in_its_line(before: str, after: str) -> 
     assert document.content.decode() == f"s: {after}\n"
 
 
-def test_a_mapping_that_loses_its_last_member_is_none_the_less_one() -> None:
+def test_mapping_that_loses_its_last_member_stays_a_mapping() -> None:
     document = Document(b"a: 1\nextensions: # all\n  abp: 1\nb: 2\n", "yaml")
     document.cut(PATH)
     assert document.content == b"a: 1\nextensions: {} # all\nb: 2\n"
@@ -153,7 +153,7 @@ def test_values_are_read_as_yaml_1_2_has_them() -> None:
         ("extensions:\n  a: 1\n  a: 2\n", '"extensions" has "a" twice'),
     ],
 )
-def test_what_cannot_hold_it_is_refused(text: str, said: str) -> None:
+def test_insert_into_a_value_that_cannot_hold_it_is_refused(text: str, said: str) -> None:
     with pytest.raises(FormatError, match=said):
         Document(text.encode(), "yaml").insert(PATH, ENTRY)
 
@@ -175,12 +175,12 @@ BILLIONS = "a0: &a0 x\n" + "".join(
         (BILLIONS, "stand for too much"),
     ],
 )
-def test_what_is_no_yaml_is_refused(text: str, said: str) -> None:
+def test_invalid_yaml_is_refused(text: str, said: str) -> None:
     with pytest.raises(FormatError, match=said):
         Document(text.encode(), "yaml")
 
 
-def test_what_shares_its_line_is_not_cut() -> None:
+def test_member_that_shares_its_line_is_not_cut() -> None:
     with pytest.raises(FormatError, match="shares its line"):
         Document(b"extensions: {abp: 1, b: 2}\n", "yaml").cut(PATH)
     for text in (b"", b"a: 1\n", b"extensions: {}\n"):
@@ -211,7 +211,7 @@ SCALARS = st.sampled_from(
     st.sampled_from([1, 2, 4]),
     st.booleans(),
 )
-def test_whatever_stands_in_a_file_stays(
+def test_any_file_is_restored_to_the_byte(
     around: list[tuple[str, str]], inside: list[tuple[str, str]], indent: int, first: bool
 ) -> None:
     blank = " " * indent
