@@ -362,7 +362,7 @@ class Adapter:
         async def events() -> AsyncIterator[str]:
             try:
                 while (message := await messages.get()) is not None:
-                    yield _event(bridge.names.outward(message))
+                    yield _event(message)
             finally:
                 bridge.rest = None
 
@@ -385,13 +385,7 @@ class Adapter:
         _compare(request, message)
         able = meta(message).get(CLIENT_CAPABILITIES_META_KEY)
         bridge = await self._common(able if self._by_client and isinstance(able, Mapping) else {})
-        return await _reply(
-            request,
-            bridge,
-            message,
-            status=lambda code: ERROR_CODE_HTTP_STATUS.get(code, 200),
-            leaving_cancels=True,
-        )
+        return await _reply(request, bridge, message, is_modern=True)
 
     async def _common(self, able: Json) -> Pipe:
         name = json.dumps(able)
@@ -430,29 +424,27 @@ async def _reply(
     bridge: Pipe,
     message: Message,
     *,
+    is_modern: bool = False,
     headers: Mapping[str, str] | None = None,
-    status: Callable[[int], int] = lambda code: 200,
-    leaving_cancels: bool = False,
 ) -> Response:
     """The response: JSON if it is a single message, else a stream."""
-    exchange = bridge.ask(bridge.names.inward(message))
-
-    def shown(heard: Message) -> Message:
-        return bridge.names.outward(heard, message if "method" not in heard else None)
+    exchange = bridge.ask(message)
 
     def left() -> None:
-        if leaving_cancels:
+        if is_modern:
             bridge.cancel(exchange)
 
     first = await _first(request, exchange, left)
     if "method" not in first:
-        return JSONResponse(shown(first), status(first.get("error", {}).get("code", 0)), headers)
+        code = first.get("error", {}).get("code")
+        status = ERROR_CODE_HTTP_STATUS.get(code, 200) if is_modern else 200
+        return JSONResponse(first, status, headers)
 
     async def events() -> AsyncIterator[str]:
         try:
-            yield _event(shown(first))
+            yield _event(first)
             while (heard := await exchange.messages.get()) is not None:
-                yield _event(shown(heard))
+                yield _event(heard)
         finally:
             left()
 
@@ -594,9 +586,9 @@ class Pipe:
         exchange = Exchange(request)
         id = next(self._ids)
         self._exchanges[id] = exchange
-        sent = {**request, "id": id}
+        sent = {**self.names.inward(request), "id": id}
         if exchange.token is not None:
-            sent["params"] = {**request["params"], "_meta": {**meta(request), "progressToken": id}}
+            sent["params"] = {**sent["params"], "_meta": {**meta(request), "progressToken": id}}
         self.send(sent)
         if self.over:
             exchange.messages.put_nowait(None)
@@ -624,10 +616,10 @@ class Pipe:
         if "method" in message:
             messages, message = self._addressed(message)
             if messages is not None:
-                messages.put_nowait(message)
+                messages.put_nowait(self.names.outward(message))
         elif (exchange := self._exchanges.pop(id, None)) is not None:
             restored = {**_restored(message, exchange), "id": exchange.request["id"]}
-            exchange.messages.put_nowait(restored)
+            exchange.messages.put_nowait(self.names.outward(restored, exchange.request))
             exchange.messages.put_nowait(None)
         elif id not in self._cancelled:
             self._complain("answered what nobody asks, or twice", message)

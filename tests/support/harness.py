@@ -32,19 +32,13 @@ PATIENCE = peer.PATIENCE
 SERVE = (sys.executable, "-m", "abp_bridge", "serve")
 VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
+KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "ABP_TOOL_CACHE", "NODE_COMPILE_CACHE")
 ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 
 def environment(**more: str) -> dict[str, str]:
     """What a host gives its servers. As root, Chromium has no sandbox."""
-    kept = {
-        name: os.environ[name]
-        for name in (
-            *("PATH", "HOME", "LANG", "PYTHONPATH"),
-            *("ABP_TOOL_CACHE", "NODE_COMPILE_CACHE"),
-        )
-        if name in os.environ
-    }
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {**kept, "ABP_CHROME_SANDBOX": "0", "ABP_PERSON_FLOOR": "0", **more}
 
 
@@ -92,10 +86,8 @@ class Wire(peer.Wire):
             if who == "host":
                 if "method" in message and "id" in message:
                     meta = (message.get("params") or {}).get("_meta") or {}
-                    asked[message["id"]] = (
-                        message["method"],
-                        MODERN if ENVELOPE in meta else version,
-                    )
+                    spoken = MODERN if ENVELOPE in meta else version
+                    asked[message["id"]] = message["method"], spoken
                 continue
             assert message["jsonrpc"] == "2.0"
             if "method" in message and "id" in message:

@@ -49,11 +49,8 @@ def encode_event(event: Json) -> bytes:
 
 def _chat(texts: Sequence[str], call: Json, why: str) -> Iterator[Json]:
     def delta(why: str | None = None, **said: Json) -> Json:
-        return {
-            "id": "c",
-            "model": "m-1",
-            "choices": [{"index": 0, "delta": said, "finish_reason": why}],
-        }
+        choice = {"index": 0, "delta": said, "finish_reason": why}
+        return {"id": "c", "model": "m-1", "choices": [choice]}
 
     yield from (delta(content=text) for text in texts)
     if call:

@@ -33,17 +33,10 @@ class Asked:
 @st.composite
 def _texts(draw: st.DrawFn) -> Asked:
     text = draw(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8))
-    limits = {
-        "minLength": draw(st.integers(0, len(text))),
-        "maxLength": draw(st.integers(len(text), 20)),
-    }
-    return Asked(
-        {
-            "type": draw(st.sampled_from(["string", ["string", "null"]])),
-            **draw(st.sampled_from([{}, limits])),
-        },
-        text,
-    )
+    least, most = draw(st.integers(0, len(text))), draw(st.integers(len(text), 20))
+    kind = draw(st.sampled_from(["string", ["string", "null"]]))
+    limits = draw(st.sampled_from([{}, {"minLength": least, "maxLength": most}]))
+    return Asked({"type": kind, **limits}, text)
 
 
 formatted = st.sampled_from([Asked(*row) for row in _TABLE["formatted"]])
@@ -53,16 +46,8 @@ formatted = st.sampled_from([Asked(*row) for row in _TABLE["formatted"]])
 def _numbers(draw: st.DrawFn) -> Asked:
     whole = draw(st.booleans())
     number: float = draw(st.integers(-(10**20), 10**20) if whole else st.floats(-1e15, 1e15))
-    limits = draw(
-        st.sampled_from(
-            [
-                {},
-                {"minimum": number},
-                {"maximum": number + 1, "exclusiveMinimum": number - 1e6},
-                {"default": number},
-            ]
-        )
-    )
+    between = {"maximum": number + 1, "exclusiveMinimum": number - 1e6}
+    limits = draw(st.sampled_from([{}, {"minimum": number}, between, {"default": number}]))
     return Asked({"type": "integer" if whole else "number", **limits}, number)
 
 
@@ -88,9 +73,8 @@ def _options(draw: st.DrawFn) -> tuple[dict[str, Json], list[Json]]:
     titles = [draw(option_titles) for _ in values]
     if how == "enumNames":
         return {"enum": values, "enumNames": titles}, values
-    return {
-        how: [{"const": value, "title": title} for value, title in zip(values, titles, strict=True)]
-    }, values
+    titled = zip(values, titles, strict=True)
+    return {how: [{"const": value, "title": title} for value, title in titled]}, values
 
 
 @st.composite
@@ -104,16 +88,8 @@ def _choice(draw: st.DrawFn) -> Asked:
 def _choices(draw: st.DrawFn) -> Asked:
     listed, values = draw(_options())
     meant = [value for value in values if draw(st.booleans())]
-    limits: dict[str, Json] = draw(
-        st.sampled_from(
-            [
-                {},
-                {"minItems": len(meant)},
-                {"maxItems": len(meant), "uniqueItems": True},
-                {"default": values[:1]},
-            ]
-        )
-    )
+    least, most = {"minItems": len(meant)}, {"maxItems": len(meant), "uniqueItems": True}
+    limits: dict[str, Json] = draw(st.sampled_from([{}, least, most, {"default": values[:1]}]))
     return Asked({"type": "array", "items": listed, **limits}, meant)
 
 

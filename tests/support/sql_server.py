@@ -81,13 +81,8 @@ class SqlServer:
                 cacheScope="public",
             )
         if method == "initialize":
-            return {
-                "result": {
-                    "protocolVersion": "2025-11-25",
-                    "capabilities": {"tools": {}},
-                    "serverInfo": SERVER,
-                }
-            }
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+            return {"result": {**hello, "serverInfo": SERVER}}
         if method == "tools/list":
             return _result(tools=[TOOL], ttlMs=1000, cacheScope="public")
         if method == "tools/call":

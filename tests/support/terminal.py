@@ -20,16 +20,8 @@ from support.peer import PATIENCE
 
 GLANCE = 0.02  # seconds between looks at a pane
 NAMED = ("Enter", "Up", "Down", "Left", "Right", "Space", "Tab", "Escape", "BSpace")  # tmux's keys
-UP, DOWN, ENTER, ESCAPE, SPACE, CTRL_C, CTRL_D, BACKSPACE = (
-    "\x1b[A",
-    "\x1b[B",
-    "\r",
-    "\x1b",
-    " ",
-    "\x03",
-    "\x04",
-    "\x7f",
-)
+UP, DOWN, ENTER, ESCAPE = "\x1b[A", "\x1b[B", "\r", "\x1b"
+SPACE, CTRL_C, CTRL_D, BACKSPACE = " ", "\x03", "\x04", "\x7f"
 
 
 def _text(shown: bytes) -> str:
