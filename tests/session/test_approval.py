@@ -18,6 +18,7 @@ from support.harness import MODERN, VERSIONS, RawHost, accept, hosted, refuse, r
 from support.peer import PATIENCE
 from support.puppets import App, puppets, scripted
 
+from abp_bridge.apps import abp
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.outcome import AnsweredBy, Outcome
@@ -309,7 +310,6 @@ async def test_a_client_that_cancels_the_turn_takes_the_question_with_it(desk: D
 
 
 @pytest.mark.anyio
-@pytest.mark.process
 async def test_a_name_that_no_app_has_is_said(desk: Desk, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options = ("--confirm", "Wipe", "--confirm", "destructive", "--log-file", str(log))
@@ -422,13 +422,13 @@ SILENT: dict[str, Json] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("silent", SILENT)
-@pytest.mark.process
 async def test_what_an_app_does_not_say_of_itself_may_be_destructive(
-    silent: str, tmp_path: Path
+    silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only its list has the marks: without one, a person is asked but before what it called
     harmless already; and no more once there is one.
     """
+    monkeypatch.setattr(abp, "LIST_LIMIT", PATIENCE if SILENT[silent] else 0.1)
     person = Person(refuse("decline"))
     async with (
         puppets(tmp_path) as started,

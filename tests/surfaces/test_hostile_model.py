@@ -319,10 +319,11 @@ async def test_a_notification_that_nobody_saw_after_all_ends_its_page(programs: 
         assert "no longer open here" in (await request(address))[1]
 
 
-@pytest.mark.process
-async def test_without_a_desktop_no_model_is_told_of_a_code(programs: Programs) -> None:
-    programs.add("notify-send", 1)
-    async with hosted(*NOTIFIED, env=programs.environment()) as host:
+async def test_without_a_desktop_no_model_is_told_of_a_code(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs.run_here(monkeypatch)
+    async with hosted(*NOTIFIED, env={"PATH": str(programs.folder)}) as host:
         response = await host.ask(ASKED["method"], **ASKED["params"])
         assert "its model is given no link to the page" in response["error"]["message"]
         assert ADDRESS.search(json.dumps(host.wire.lines)) is None
