@@ -1,6 +1,4 @@
-"""ACP agents as apps, under MCP hosts of both eras and an ACP client: what they offer, say, ask and
-tell, and what becomes of those that misbehave.
-"""
+"""ACP agents as apps."""
 
 from __future__ import annotations
 

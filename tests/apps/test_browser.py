@@ -1,6 +1,4 @@
-"""Apps that are pages, in a real Chromium: what they may ask, tell and return, who may speak for
-them, and how they end.
-"""
+"""Pages as apps, in Chromium: questions, notifications, results, downloads and how they end."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from html import escape
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -62,10 +61,7 @@ DECLINED = Answer(Outcome.DECLINED, AnsweredBy.PERSON, reason="No.")
 
 @dataclass
 class Person(Listener):
-    """Whoever listens to an app.
-
-    `answer` is what every question gets; without one, none is ever answered.
-    """
+    """Gives `answer` to every question; without one, no question is ever answered."""
 
     answer: Answer | None = None
 
@@ -328,9 +324,6 @@ async def test_window_that_a_page_opens_is_closed_and_reported(running: Running,
 
 
 async def test_downloads_during_a_call_are_files_of_its_result(running: Running, site: Web) -> None:
-    """By a link, by going to it, by a window; a failed one is told, and one without a call is
-    refused.
-    """
     file = f"{site.here}/file?body=a,b&type=text/csv&name=r.csv"
     came: dict[str, Json] = {}
     for work, params in {
@@ -415,9 +408,6 @@ async def test_print_during_a_call_is_a_pdf(running: Running) -> None:
 
 
 async def test_a_file_is_fetched_by_the_pages_own_rules(running: Running, site: Web) -> None:
-    """With its cookies, and the app's `auth`, to its own origin; elsewhere only what CORS lets it
-    read.
-    """
     await running.run("sign", cookie="session=1; path=/")
     own = f"{site.here}/file?cookie=session%3D1&body=mine&type=text/csv"
     file = await running.app.download(own, {})
@@ -792,9 +782,7 @@ async def test_chromium_has_every_feature_flag_of_playwright(browser: Browser) -
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A mark in this process's environment, and so in that of every process that is started from
-    now on.
-    """
+    """A mark in the environment of every process that is started from now on."""
     value = f"test-{os.urandom(8).hex()}"
     monkeypatch.setenv("ABP_TEST_MARK", value)
     return value
@@ -938,48 +926,34 @@ def test_the_demo_pages_manifest_names_what_its_script_does() -> None:
     assert stated["capabilities"] == told
 
 
-async def test_the_demo_page_plays_every_step_of_its_script() -> None:
-    person = Person(answer=YES)
-    app = DemoPage(SETTINGS)
+async def test_demo_page_plays_every_step_of_its_script() -> None:
+    person, app, calls = Person(answer=YES), DemoPage(SETTINGS), count(1)
+
+    async def call(name: str, **params: Json) -> Any:
+        result = await app.call_capability(f"demo.{name}", params, str(next(calls)))
+        return result.data if result.failure is None else str(result.failure)
+
     with anyio.fail_after(PATIENCE * 2):
         async with app.open_app(person):
-            asked: Any = (
-                await app.call_capability("demo.ask_all", {"requests": [CONFIRM, CONFIRM]}, "1")
-            ).data
+            asked = await call("ask_all", requests=[CONFIRM, CONFIRM])
             assert asked[1]["data"] == {"confirmed": True}
-            assert (await app.call_capability("demo.work", {}, "2")).data == {"sorted": 4}
+            assert await call("work") == {"sorted": 4}
             assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
-            assert (
-                await app.call_capability("demo.echo", {"value": [1, {"a": None}]}, "3")
-            ).data == [1, {"a": None}]
-            assert (
-                str((await app.call_capability("demo.fail", {}, "4")).failure)
-                == "PRINTER_JAM: The printer is jammed (retryable)"
-            )
-            made: Any = (await app.call_capability("demo.file", {}, "5")).data
-            assert made["mimeType"] == "image/png"
-            assert (
-                await app.call_capability("demo.tell", {"event": "x", "times": 3}, "6")
-            ).data == "told"
+            assert await call("echo", value=[1, {"a": None}]) == [1, {"a": None}]
+            assert await call("fail") == "PRINTER_JAM: The printer is jammed (retryable)"
+            assert (await call("file"))["mimeType"] == "image/png"
+            assert await call("tell", event="x", times=3) == "told"
             assert [notice.name for notice in person.notices].count("notifications/x") == 3
-            trip: Any = (await app.call_capability("demo.trip", {}, "7")).data
-            assert len(trip) == 15
+            assert len(await call("trip")) == 15
             assert "demo.grown" not in [each.name for each in await app.capabilities()]
-            await app.call_capability("demo.grow", {}, "8")
+            await call("grow")
             assert "demo.grown" in [each.name for each in await app.capabilities()]
-            results: list[CallResult] = []
-
-            async def hold() -> None:
-                results.append(await app.call_capability("demo.hold", {}, "9"))
-
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(hold)
-                await person.until(
-                    lambda: any(notice.operation == "hold" for notice in person.notices)
-                )
-                await app.cancel_call("9", "enough")
+                tasks.start_soon(app.call_capability, "demo.hold", {}, "held")
+                await person.until(lambda: any(each.operation == "hold" for each in person.notices))
+                await app.cancel_call("held", "enough")
             assert (await app.render_pdf()).startswith(b"%PDF-")
-            await app.call_capability("demo.leave", {}, "10")
+            await call("leave")
             await person.until(lambda: person.reasons)
             assert person.reasons == ["its page went to about:blank"]
 
@@ -1028,9 +1002,6 @@ def test_no_browser_is_left_when_the_bridge_ends(mark: str, end: signal.Signals 
 
 @pytest.mark.process
 def test_no_temporary_file_is_left_when_all_processes_are_signalled(mark: str) -> None:
-    """Some hosts end a server with all its descendants: then Playwright's driver takes nothing
-    away.
-    """
     with (
         TemporaryDirectory(dir="/tmp") as folder,
         RawHost("--app", "demo:page", env={"ABP_TEST_MARK": mark, "TMPDIR": folder}) as host,

@@ -1,6 +1,4 @@
-"""Finding an app without running it: whom the bridge reaches, what it reads of a page's head and
-its manifest, and how it says what is wrong.
-"""
+"""Fetching a page and its manifest: which addresses are reached, and what errors say."""
 
 from __future__ import annotations
 

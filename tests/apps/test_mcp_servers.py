@@ -1,6 +1,4 @@
-"""MCP servers as apps, in both eras, under hosts of both and an ACP client: what they offer,
-return, ask and tell, and what becomes of those that misbehave.
-"""
+"""MCP servers as apps, in both eras."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A page that the model named: no private address is opened without the user's yes, neither by its
-target nor by a redirect. What a private server hears is counted there.
-"""
+"""Pages that the model named open no private address without the user's yes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Results as apps give them, from a page in Chromium and from a pipe: what the model reads, and
-what the person can open, in every revision of MCP and in ACP.
-
-One session is all there is: what each host gets of a call is made of the same outcome.
-"""
+"""Results of a page in Chromium and of an app on a pipe: the text for the model, the files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Apps whose own code answers sloppily, as a page in a real Chromium and as a program on a pipe:
-each hears, or whoever called it, what it did wrong and what to do, and no bug of ours is met.
-"""
+"""Apps whose own code answers wrongly hear what was wrong and what to do."""
 
 from __future__ import annotations
 

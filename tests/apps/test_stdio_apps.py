@@ -1,6 +1,4 @@
-"""Apps that are programs: both bindings of ABP on a pipe, the documented example as it is printed,
-and apps that misbehave.
-"""
+"""Apps on a pipe: both bindings, the documented example, and apps that misbehave."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ async def test_app_in_envelopes_is_answered_in_envelopes() -> None:
 
 @asynccontextmanager
 async def odd_call(folder: Path, said: list[str]) -> AsyncIterator[tuple[Hosted, App, Json]]:
-    """A call of an app that does not list its capabilities when it is asked: the app, and the call
-    as it is to answer it; what came of it is `said`, afterwards.
-    """
+    """A call of an app that refuses `capabilities/list`; its result is added to `said`."""
     async with (
         puppets(folder) as started,
         hosted("--app", started.target) as host,

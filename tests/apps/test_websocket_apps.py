@@ -1,6 +1,4 @@
-"""Apps that are reached over a WebSocket: both bindings, every kind of question, and what a person
-hears where there is none, or no end to it.
-"""
+"""Apps over a WebSocket: both bindings, and what the user reads when there is none."""
 
 from __future__ import annotations
 

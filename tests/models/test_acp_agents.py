@@ -1,6 +1,4 @@
-"""ACP agents as models, beside what they have in common with others (`test_contract.py`): what they
-are told and refused, how a session is gone on with, and what becomes of those that misbehave.
-"""
+"""ACP agents as models: what they are told and refused, resuming, and misbehaving agents."""
 
 from __future__ import annotations
 

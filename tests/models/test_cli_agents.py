@@ -1,6 +1,4 @@
-"""Agents by their command lines, beside what they have in common with others (`test_contract.py`);
-and `abp-bridge agents` in front of one.
-"""
+"""Agents by their command lines, and `abp-bridge agents`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Streams of Claude Code 2.1.316 and Codex 0.169.0, recorded with a scripted model, and lines made
-up for what those lack.
-"""
+"""Recorded streams of Claude Code 2.1.316 and Codex 0.169.0, and lines that those lack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What every agent keeps, whatever is spoken to it: `AgentProtocol`. First what all do, then what
-those on this machine do.
-"""
+"""`AgentProtocol`: what all agents do, then what those on this machine do."""
 
 from __future__ import annotations
 
@@ -137,9 +135,7 @@ EARLY = [
 async def test_turn_that_ends_early_leaves_nothing_running(
     each: Local | Remote, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No connection, and no process: not even one that ignores SIGTERM, and whatever it is told;
-    nor a turn that waits for it.
-    """
+    """Not even a process that ignores SIGTERM, or a turn that waits for this one."""
     monkeypatch.setattr(acp, "CANCEL_LIMIT", 0.1)
     session = await each.agent.start(StartOptions())
     begun = anyio.Event()

@@ -1,6 +1,4 @@
-"""Sampling that a model of the person's answers, whole: an app or a server asks, a host of either
-era or an ACP client shows who would be sent what, and a program on the PATH answers.
-"""
+"""Sampling by a model of the user's, from the app or server to the program on the PATH."""
 
 from __future__ import annotations
 

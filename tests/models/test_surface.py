@@ -1,6 +1,4 @@
-"""A model that answers sampling: nothing is sent without the person's yes, nothing leaves that they
-keep back, and however a turn ends, it is said.
-"""
+"""The sampling surface: nothing is sent, or passed on, without the user's yes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What only a hand in the page can do: its person has the window in front of them, does it there,
-and what the page makes of that is the call's result. The hand presses on a display of the tests'
-own, and what is drawn there is looked at.
-"""
+"""Forms that need a hand in the page: the test presses on a display of its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A page's WebMCP tools through a whole bridge: what the user sees and the model gets of each kind
-of tool, and how a form that waits ends.
-"""
+"""WebMCP tools through a whole bridge: what the user sees and the model gets."""
 
 from __future__ import annotations
 
@@ -164,9 +162,7 @@ ALL_OF_IT = ("Book a table", '"Book now"', 'shop "12"', "Guests", "Room", '"Ann"
 
 @dataclass(frozen=True)
 class Row:
-    """A tool, and what it is called with; what the person does; what the model gets, as JSON or as
-    a part of its words; and what the person must have seen.
-    """
+    """A call, what the user does, what the model gets, and what the user must have seen."""
 
     tool: str
     given: Json

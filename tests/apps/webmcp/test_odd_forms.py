@@ -27,9 +27,7 @@ async def page(browser: Browser, site: Web) -> AsyncIterator[Running]:
 
 
 async def has(page: Running, inner: str, script: str = "") -> None:
-    """A form with these controls, whose page answers with what it is sent with. The script is run
-    with it as `form`.
-    """
+    """Add a form with these controls, and run the script with it as `form`."""
     await page.page.evaluate(
         """inner => {
             const form = document.createElement('form');

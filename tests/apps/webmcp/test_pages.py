@@ -1,6 +1,4 @@
-"""Pages that offer tools by WebMCP, in a real Chromium: what a model may call, what the person is
-asked before a form is sent, and how a call ends whatever the page does.
-"""
+"""WebMCP tools of a page in Chromium: offers, questions, and how a call ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A page that is given a secret, and repeats it wherever a host or a model would read it next: in
-the form that is asked again, in a dialog, in its tools, and in results that are no texts.
-"""
+"""A page repeats a secret in forms, dialogs, tools and results: no host or model reads it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a hostile page may try with its WebMCP tools (docs/security.md), in a real Chromium: nobody
-is asked in another's name, nothing is sent that nobody accepted, and nobody waits without end.
-"""
+"""What a hostile page may try with its WebMCP tools (docs/security.md)."""
 
 from __future__ import annotations
 
