@@ -90,15 +90,6 @@ async def test_a_page_in_whatever_encoding_is_read(running: Web, charset: str) -
 
 
 @pytest.mark.network
-async def test_a_page_that_is_no_text_in_its_encoding_is_told_of(running: Web) -> None:
-    page = head(running, '<link rel="abp-manifest" href="/abp.json">')
-    async with hosted("--app", f"{page}&type={quote('text/html; charset=utf-16')}") as host:
-        words = text(await host.client.call_tool("abp_connect", {}))
-    assert "it is no text in utf-16" in words
-    assert "bug" not in words
-
-
-@pytest.mark.network
 @pytest.mark.parametrize(
     "path",
     ["/redirect?to=http://[::1", f"/head?html={quote('<link rel=abp-manifest href=http://[x>')}"],

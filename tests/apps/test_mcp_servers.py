@@ -243,19 +243,6 @@ async def test_call_tells_what_became_of_addresses_to_visit(
     assert len(shown) == asked
 
 
-async def test_completed_elicitation_counts_as_visited() -> None:
-    async with hosted("--app", target("exotic", "legacy"), answer=lambda params: None) as host:
-
-        async def notes() -> None:
-            while not (await host.status())["questions"]["open"]:
-                await anyio.lowlevel.checkpoint()
-            await host.call("notes")  # which tells that too
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(notes)
-            assert text(await host.call("visit")) == f"{SENT} {AGAIN}"
-
-
 async def test_a_model_is_asked_in_the_servers_words_and_answers_in_its_own(
     exotic: tuple[str, Path],
 ) -> None:

@@ -122,14 +122,6 @@ async def test_what_a_page_asks_that_is_no_request_is_named_to_it(site: Web) -> 
             assert words in json.loads(text(given))["error"]["message"], kind
 
 
-@pytest.mark.browser
-async def test_what_a_page_tells_that_is_nothing_is_heard_as_it_is(site: Web) -> None:
-    async with hosted("--app", f"{site.here}/sloppy.html") as host:
-        for kind in ("undefined", "number", "list", "date", "cyclic", "object", "text"):
-            for by in ("__abp_notification", "__abp_progress", "__abp_capabilities_changed"):
-                check(await host.call("tell", kind=kind, by=by), False, "told", f"{kind} {by}")
-
-
 async def opening(browser: Browser, address: str) -> tuple[bool, str]:
     """Whether the page at `address` fails to open, and what is said of it."""
 

@@ -426,14 +426,3 @@ async def test_secrets_in_an_address_are_shown_to_nobody() -> None:
             status = await host.status()
         assert "hunter2" not in json.dumps(host.wire.lines)
         assert status["apps"]["demo"]["origin"] == url
-
-
-async def test_what_is_said_over_a_websocket_is_recorded(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.jsonl"
-    async with (
-        program_at_socket(*DEMO) as url,
-        hosted("--app", url, "--record", str(trace), answer=accept(value="x")) as host,
-    ):
-        await host.ask("elicitation/input", prompt="Who?", schema={"type": "string"})
-    said = [line for line in trace.read_text().splitlines() if '"elicitation/input"' in line]
-    assert any('"app"' in line for line in said)

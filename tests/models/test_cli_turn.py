@@ -252,15 +252,6 @@ def test_a_model_that_goes_on_and_on_is_not_kept(monkeypatch: pytest.MonkeyPatch
     assert problem.code == Code.TRUNCATED
 
 
-def test_a_model_that_calls_and_calls_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "MAX_PARTS", 1)
-    calls = [{"type": "tool_use", "id": id, "name": "look"} for id in ("a", "a", "b")]
-    assert isinstance(play("claude", claude(*calls[:2]), DONE)[1], AgentResponse)
-    _, problem = play("claude", claude(*calls), DONE)
-    assert isinstance(problem, AgentError)
-    assert problem.code == Code.TRUNCATED
-
-
 def test_a_line_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "MAX_LINE", 10)
     _, turn = read("codex", b"x" * 11)

@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -23,10 +22,8 @@ from support.harness import PATIENCE, run
 from support.http_server import Reply, Request, serving
 from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, make_llm, set_keys
 
-from abp_bridge.conformance.connections import ApiConnection, listen_as_model
 from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-from abp_bridge.jsonrpc.streams import accept
 from abp_bridge.jsonrpc.tap import observe_stream
 from abp_bridge.models import exchange, model_turn
 from abp_bridge.models.agent import (
@@ -401,9 +398,6 @@ async def test_an_image_goes_along(api: str) -> None:
     assert "Look" in words
 
 
-# --- overheard, and played ------------------------------------------------------------------------
-
-
 class Heard:
     """What a tap hears, by line: what was asked, and what came back."""
 
@@ -418,43 +412,6 @@ class Heard:
             read=lambda line, _: self.came.append(line),
             written=lambda line, _: self.asked.append(line),
         )
-
-
-async def play(
-    api: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> AgentResponse | AgentError:
-    """What comes of it that the lines bring again, over HTTP; what is asked is what was asked."""
-    with listen_as_model() as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        if base_url := PROVIDERS[api].base_url:
-            monkeypatch.setenv(base_url, url)
-
-        async def stand_in() -> None:
-            source, sink = await accept(listener)
-            with closing(ApiConnection(sink, source)) as connection:
-                asked = await connection.receive()
-                assert json.loads(asked) == json.loads(heard.asked[0] or b"")
-                for line in filter(None, heard.came):
-                    await connection.send(line + b"\n")
-
-        model = LlmAgent(api, WIRES[api].model, base_url="" if base_url else url)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stand_in)
-            try:
-                return await send(model)
-            except AgentError as problem:
-                return problem
-    raise AssertionError("not reached")
-
-
-@pytest.mark.network
-@each_wire
-async def test_what_was_overheard_can_be_played(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard = Heard()
-    first = await send(agent(api, Line([WIRES[api].stream()]), tap=heard.tap))
-    assert (len(heard.asked), heard.asked[-1], heard.came[-1]) == (2, None, None)
-    assert KEY not in str(heard.asked)
-    assert await play(api, heard, monkeypatch) == first
 
 
 # --- over HTTP ------------------------------------------------------------------------------------

@@ -102,14 +102,6 @@ async def test_no_end_of_a_long_text_is_sent_unseen(page: Running) -> None:
     assert str(result.data).count(end) == 1
 
 
-async def test_of_words_that_are_too_long_the_end_is_counted(page: Running) -> None:
-    await has(page, f"<label><input name=to>{'x' * 5_000}</label><input name=cc>")
-    await page.call("odd", lambda question: Answer(Outcome.DECLINED, AnsweredBy.PERSON))
-    [asked] = page.person.questions
-    assert asked.fields[0].title.endswith(" … [4800 more characters not shown]")
-    assert asked.fields[0].description.endswith(" … [1000 more characters not shown]")
-
-
 async def test_a_form_that_is_too_large_to_be_shown_is_not_sent(page: Running) -> None:
     await has(page, "<textarea name=words hidden></textarea>")
     await page.page.evaluate(

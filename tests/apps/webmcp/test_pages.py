@@ -188,12 +188,6 @@ async def test_tools_that_come_and_go_are_told(running: Running) -> None:
     assert (await running.call("later")).data == "late"
 
 
-async def test_a_tool_that_takes_itself_away_still_answers(running: Running) -> None:
-    assert (await running.call("once")).data == "answered"
-    await running.person.until(lambda: running.person.notices)
-    assert "once" not in {each.name for each in await running.app.capabilities()}
-
-
 async def test_tools_of_a_frame_of_another_origin_are_not_offered(
     running: Running, site: Web
 ) -> None:
