@@ -305,7 +305,6 @@ def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
         agent.answer(agent.question(), **yes)
         got = agent.response(call)["result"]["data"]
         assert got["error"]["code"] == "NOT_SUPPORTED"
-        assert "person answered" in got["error"]["message"]
         assert got["metadata"]["answeredBy"] == who
 
 

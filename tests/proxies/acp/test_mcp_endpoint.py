@@ -107,7 +107,8 @@ async def test_stranger_is_disconnected(
         result = await client.request("session/new", {"cwd": "/", "mcpServers": []})
         (entry,) = json.loads(result["_meta"]["line"])["params"]["mcpServers"]
         with knocking(entry["args"][-1]) as stranger:
-            stranger.sendall(says)
+            if says:
+                stranger.sendall(says)
             await anyio.wait_readable(stranger)
             assert stranger.recv(1) == b""
 
