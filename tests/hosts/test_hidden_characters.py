@@ -227,7 +227,7 @@ def answer(params: Json) -> Json:
 @pytest.mark.network
 @parts
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", MODERN])
-async def test_nothing_unseen_reaches_an_mcp_host(
+async def test_hidden_characters_never_reach_an_mcp_host(
     version: str, part: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def elicit(params: Any) -> types.ElicitResult:
@@ -261,7 +261,7 @@ async def test_nothing_unseen_reaches_an_mcp_host(
     assert unseen(capfd.readouterr().err) == []
 
 
-async def test_nothing_unseen_is_in_what_an_app_says_of_itself(tmp_path: Path) -> None:
+async def test_hidden_characters_of_an_app_description_never_reach_a_host(tmp_path: Path) -> None:
     tools = [
         {**each, "name": f"run{n}"} if each.get("name") == TOOL["name"] else each
         for n, each in enumerate(planted(TOOL))
@@ -286,7 +286,9 @@ async def test_nothing_unseen_is_in_what_an_app_says_of_itself(tmp_path: Path) -
 
 @parts
 @pytest.mark.parametrize("forms", [True, False], ids=["forms", "permissions"])
-async def test_nothing_unseen_reaches_an_acp_client(forms: bool, part: int, tmp_path: Path) -> None:
+async def test_hidden_characters_never_reach_an_acp_client(
+    forms: bool, part: int, tmp_path: Path
+) -> None:
     def handle(method: str, params: Json) -> Json:
         return answer(params) if method == "elicitation/create" else CANCELLED
 
@@ -318,7 +320,7 @@ def is_question(request: Json) -> bool:
 
 @pytest.mark.network
 @parts
-async def test_nothing_unseen_is_on_the_page(part: int, tmp_path: Path) -> None:
+async def test_hidden_characters_are_not_on_the_page(part: int, tmp_path: Path) -> None:
     pages: list[str] = []
 
     def look(params: Any) -> types.ElicitResult:
@@ -348,7 +350,7 @@ async def test_nothing_unseen_is_on_the_page(part: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.terminal
-def test_nothing_unseen_is_drawn_on_a_terminal() -> None:
+def test_hidden_characters_are_not_drawn_on_a_terminal() -> None:
     requests = [each for each in chain(*map(planted, ASKED)) if is_question(each)]
     asker = [sys.executable, str(TESTS / "support" / "asker.py"), *map(json.dumps, requests)]
     for term in ("xterm-256color", "dumb"):

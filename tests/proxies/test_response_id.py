@@ -18,7 +18,7 @@ ids = some.one_of(some.integers(-(10**17), 10**17), some.text(max_size=40))
 
 
 @given(ids, values, some.sampled_from(["result", "error"]), some.booleans(), some.booleans())
-def test_what_is_found_is_what_the_line_says(
+def test_response_id_found_is_the_id_of_the_line(
     id: Json, value: Json, word: str, first: bool, ascii: bool
 ) -> None:
     stamp = {"jsonrpc": "2.0", "id": id}
@@ -30,7 +30,7 @@ def test_what_is_found_is_what_the_line_says(
 
 
 @given(ids, values, some.booleans())
-def test_what_is_no_response_has_none(id: Json, value: Json, first: bool) -> None:
+def test_request_has_no_response_id(id: Json, value: Json, first: bool) -> None:
     stamp = {"jsonrpc": "2.0", "id": id}
     message = {"method": "x", "params": value}
     message = {**stamp, **message} if first else {**message, **stamp}
@@ -52,7 +52,7 @@ def test_what_is_no_response_has_none(id: Json, value: Json, first: bool) -> Non
         b"",
     ],
 )
-def test_what_is_not_certain_is_not_found(line: bytes) -> None:
+def test_uncertain_response_id_is_not_found(line: bytes) -> None:
     assert byte_edit.find_response_id(line) is None
 
 

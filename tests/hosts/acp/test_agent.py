@@ -262,7 +262,7 @@ async def test_bare_elicitation_capability_is_no_form() -> None:
         assert (await ask(person, id, CONFIRM))["data"] == {"confirmed": True}
 
 
-def test_free_text_is_a_form_or_refused_with_the_reason(scene: Scene) -> None:
+def test_free_text_is_asked_by_form_or_refused(scene: Scene) -> None:
     response, seen = scene.ask(NAME, accepting(value="Ann"))
     if scene.asked_by == "form":
         assert (response["data"], response["metadata"]["route"]) == ({"value": "Ann"}, "acp-form")
@@ -271,7 +271,7 @@ def test_free_text_is_a_form_or_refused_with_the_reason(scene: Scene) -> None:
         assert "free text" in response["error"]["message"]
 
 
-def test_a_preference_that_cannot_be_asked_is_the_apps_own_default(scene: Scene) -> None:
+def test_preference_that_cannot_be_asked_is_its_default(scene: Scene) -> None:
     request = {
         "method": "elicitation/preference",
         "params": {"prompt": "Nick?", "schema": {"type": "string"}, "default": "Bo"},
@@ -280,7 +280,7 @@ def test_a_preference_that_cannot_be_asked_is_the_apps_own_default(scene: Scene)
     assert response["data"] == {"value": "Al" if scene.asked_by == "form" else "Bo"}
 
 
-def test_a_secret_is_never_shown_to_the_client(scene: Scene) -> None:
+def test_secret_is_never_shown_to_the_client(scene: Scene) -> None:
     request = {
         "method": "elicitation/input",
         "params": {"prompt": "Your password?", "schema": {"enum": ["a", "b"], "writeOnly": True}},
@@ -306,7 +306,7 @@ FORM_WITH_KEY: Json = {
 }
 
 
-async def test_what_a_form_cannot_have_is_left_out_where_it_may_and_that_is_said() -> None:
+async def test_fields_that_a_form_cannot_have_are_left_out_and_reported() -> None:
     forms: list[Json] = []
 
     def answer(method: str, params: Json) -> Json:
@@ -341,9 +341,7 @@ def account(**name: Json) -> Json:
     ("pressed", "value"),
     [("Keep: Ann", {"name": "Ann", "paid": True}), ("Leave empty", {"paid": True})],
 )
-async def test_a_text_that_is_filled_in_is_kept_by_a_button_or_left_empty(
-    pressed: str, value: Json
-) -> None:
+async def test_prefilled_text_is_kept_by_a_button_or_left_empty(pressed: str, value: Json) -> None:
     pressing_it = pressing(pressed, "Yes", "Send")
     async with session(handler=pressing_it, env=WITHOUT_CHAT) as (person, id):
         response = await ask(person, id, account())
@@ -356,7 +354,7 @@ async def test_a_text_that_is_filled_in_is_kept_by_a_button_or_left_empty(
     assert "notAsked" not in response["metadata"]
 
 
-async def test_where_it_can_be_typed_it_is_not_only_kept() -> None:
+async def test_prefilled_text_is_typed_in_the_chat() -> None:
     async with session(env={"ABP_ACP_CHAT": "true"}) as (person, id):
         stop, words = await person.prompt(id, asking(account()))
     assert stop == "end_turn"
@@ -421,7 +419,7 @@ async def test_acp_sdk_client_is_asked_and_answers(capabilities: Json) -> None:
 # --- how a permission looks -----------------------------------------------------------------------
 
 
-async def test_four_buttons_and_the_safe_one_first() -> None:
+async def test_destructive_question_shows_the_safe_button_first() -> None:
     async with session(handler=pressing("No, do not")) as (person, id):
         await ask(person, id, DELETE)
         (asked,) = person.wire.sent("session/request_permission")
@@ -433,7 +431,7 @@ async def test_four_buttons_and_the_safe_one_first() -> None:
     assert "cannot be undone" in asked["toolCall"]["content"][0]["content"]["text"]
 
 
-async def test_a_question_has_a_card_that_is_announced_and_ended() -> None:
+async def test_question_card_is_announced_and_ended() -> None:
     async with session(handler=pressing("L4")) as (person, id):
         await ask(person, id, select(5))
         first, second = person.wire.sent("session/request_permission")
@@ -471,7 +469,7 @@ async def test_questions_at_the_same_time_are_on_cards_of_their_own() -> None:
     assert len({each["toolCall"]["toolCallId"] for each in asked}) == 2
 
 
-async def test_a_form_that_does_not_fit_is_asked_again_and_says_why() -> None:
+async def test_invalid_form_answer_is_asked_again_with_the_reason() -> None:
     answers = iter([{}, {"confirmed": "maybe"}, {"confirmed": True}])
     async with session(
         handler=lambda method, params: {"action": "accept", "content": next(answers)},
@@ -486,7 +484,7 @@ async def test_a_form_that_does_not_fit_is_asked_again_and_says_why() -> None:
 # --- clients that answer badly --------------------------------------------------------------------
 
 
-async def test_a_client_without_the_form_it_declared_is_asked_by_permission_from_then_on() -> None:
+async def test_client_without_its_declared_form_is_asked_by_permission() -> None:
     def answer(method: str, params: Json) -> Any:
         return (
             Failed(-32601, "Method not found")
@@ -508,7 +506,7 @@ async def test_a_client_without_the_form_it_declared_is_asked_by_permission_from
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
-async def test_a_question_that_the_client_cancels_is_cancelled_and_not_asked_elsewhere(
+async def test_question_cancelled_by_the_client_is_not_asked_elsewhere(
     capabilities: Json,
 ) -> None:
     async with session(
@@ -523,7 +521,7 @@ async def test_a_question_that_the_client_cancels_is_cancelled_and_not_asked_els
     assert len(asked) == 1
 
 
-async def test_a_permission_that_a_client_says_a_script_gave_is_no_persons() -> None:
+async def test_answer_marked_as_a_scripts_is_not_the_users() -> None:
     """Also where the script took one step only of several."""
     left = ["More …", "L4"]
 
@@ -537,7 +535,7 @@ async def test_a_permission_that_a_client_says_a_script_gave_is_no_persons() -> 
     assert (metadata["answeredBy"], metadata["evidence"]) == ("script", "host-says")
 
 
-async def test_a_permission_that_a_client_says_nobody_gave_is_none() -> None:
+async def test_answer_marked_as_nobodys_is_refused() -> None:
     def nobody(method: str, params: Json) -> Json:
         return {
             **selected(params["options"][0]["optionId"]),
@@ -561,7 +559,7 @@ BAD_ANSWERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_ANSWERS)
-async def test_a_bad_answer_is_none_and_the_app_is_told_why(case: str) -> None:
+async def test_bad_answer_is_refused_and_the_app_is_told_why(case: str) -> None:
     given, why = BAD_ANSWERS[case]
     async with session(handler=lambda method, params: given) as (person, id):
         response = await ask(person, id, DELETE)
@@ -576,7 +574,7 @@ async def test_a_bad_answer_is_none_and_the_app_is_told_why(case: str) -> None:
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
-async def test_a_late_answer_is_none_and_the_question_was_taken_down(capabilities: Json) -> None:
+async def test_late_answer_is_ignored(capabilities: Json) -> None:
     async with session(capabilities=capabilities) as (person, id):
         response = await ask(person, id, {**CONFIRM, "timeout": 500})
         assert (response["error"]["code"], response["metadata"]["outcome"]) == (
@@ -651,7 +649,7 @@ CANCELS: dict[str, Callable[[str, int], tuple[str, Json]]] = {
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
 @pytest.mark.parametrize("way", CANCELS)
-async def test_a_cancelled_turn_withdraws_the_question_and_tells_the_app(
+async def test_cancelled_turn_withdraws_the_question_and_notifies_the_app(
     tmp_path: Path, way: str, capabilities: Json
 ) -> None:
     async with (
@@ -679,7 +677,7 @@ async def test_a_cancelled_turn_withdraws_the_question_and_tells_the_app(
 
 
 @pytest.mark.parametrize("way", CANCELS)
-async def test_an_answer_in_the_same_breath_as_the_cancel_is_none(tmp_path: Path, way: str) -> None:
+async def test_answer_together_with_the_cancel_is_ignored(tmp_path: Path, way: str) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, turn, asked = await open_question(person, id, made)
         method, params = CANCELS[way](id, turn)
@@ -695,7 +693,7 @@ async def test_an_answer_in_the_same_breath_as_the_cancel_is_none(tmp_path: Path
         assert (message["result"]["success"], message["result"].get("data")) == (False, None)
 
 
-async def test_a_client_that_goes_ends_its_question_and_the_app_is_told(tmp_path: Path) -> None:
+async def test_client_that_disconnects_cancels_the_apps_question(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, _, _ = await open_question(person, id, made)
         assert await person.leave() == 0
@@ -706,7 +704,7 @@ async def test_a_client_that_goes_ends_its_question_and_the_app_is_told(tmp_path
     assert (answer["result"]["success"], answer["result"]["error"]["code"]) == (False, "CANCELLED")
 
 
-async def test_a_closed_session_is_over_before_it_is_said_to_be(tmp_path: Path) -> None:
+async def test_closed_session_ends_before_the_response(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, turn, asked = await open_question(person, id, made)
         closing = await person.begin("session/close", {"sessionId": id})
@@ -727,7 +725,7 @@ async def test_a_closed_session_is_over_before_it_is_said_to_be(tmp_path: Path) 
         ] == -32602
 
 
-async def test_a_question_outside_of_a_prompt_is_refused_with_the_reason(tmp_path: Path) -> None:
+async def test_question_outside_a_prompt_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with (
         puppets(tmp_path) as made,
         session("--app", made.target, capabilities=FORM) as (person, id),
@@ -744,9 +742,7 @@ async def test_a_question_outside_of_a_prompt_is_refused_with_the_reason(tmp_pat
 
 
 @pytest.mark.parametrize("ending", ["it ends", *CANCELS])
-async def test_a_question_of_no_call_ends_with_the_turn_all_the_same(
-    tmp_path: Path, ending: str
-) -> None:
+async def test_question_outside_a_call_ends_with_the_turn(tmp_path: Path, ending: str) -> None:
     """Clients show nothing outside of a turn; and that it ended is nobody's answer."""
     async with (
         puppets(tmp_path) as made,
@@ -776,9 +772,7 @@ async def test_a_question_of_no_call_ends_with_the_turn_all_the_same(
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
-async def test_a_question_of_no_call_has_a_card_of_its_own(
-    tmp_path: Path, capabilities: Json
-) -> None:
+async def test_question_outside_a_call_has_its_own_card(tmp_path: Path, capabilities: Json) -> None:
     """Two apps are being connected; the first asks while the second still opens."""
     answer = accepting(confirmed=True) if capabilities else pressing("Yes")
     async with (
@@ -922,7 +916,7 @@ async def test_notices_are_only_for_clients_that_declared_them(notices: bool) ->
     assert [severity for severity, _ in told] == (["info", "error"] if notices else [])
 
 
-async def test_what_a_slow_client_did_not_hear_of_a_burst_is_counted_where_its_person_reads(
+async def test_notifications_lost_to_a_slow_client_are_counted(
     tmp_path: Path,
 ) -> None:
     declared: Json = {"session": {"notices": {}}}
@@ -1017,7 +1011,7 @@ def plain_scene() -> Iterator[Callable[[str], tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("case", PROMPTS)
-def test_a_prompt_is_obeyed_or_says_what_can_be_typed(
+def test_prompt_is_obeyed_or_answered_with_help(
     plain_scene: Callable[[str], tuple[str, str]], case: str
 ) -> None:
     words, answer = PROMPTS[case]

@@ -70,7 +70,7 @@ async def test_a_default_is_said_to_be_nobodys_answer() -> None:
     assert said == {"answer": {"value": "red"}, "answeredBy": "default", "outcome": "unsupported"}
 
 
-async def test_a_refusal_is_no_answer_whatever_the_default() -> None:
+async def test_declined_question_never_returns_its_default() -> None:
     actions = ["decline", "cancel"]
     told: list[Json] = []
 
@@ -100,7 +100,7 @@ SAID_TO_BE_PUBLIC: list[Json] = [
 ]
 
 
-async def test_a_models_own_word_makes_no_secret_public() -> None:
+async def test_model_cannot_declare_a_secret_public() -> None:
     asked: list[Json] = []
 
     def answer(params: Json) -> ElicitResult:

@@ -238,7 +238,7 @@ async def test_what_is_not_answered_is_asked_again_and_what_nobody_asked_is_left
         assert outcomes(result) == ["accepted", "declined"]
 
 
-async def test_an_answer_without_its_state_answers_nothing_and_the_call_begins_anew() -> None:
+async def test_answer_without_request_state_starts_the_call_anew() -> None:
     """docs/security.md says why."""
     arguments = confirms("One?")
     async with modern() as host:

@@ -52,7 +52,7 @@ FORMS = [
     [each[1:] for each in FORMS],
     ids=[each[0] for each in FORMS],
 )
-async def test_an_agents_form_is_asked_by_buttons(
+async def test_form_of_the_agent_is_asked_by_buttons(
     question: Json, buttons: list[str], content: Json
 ) -> None:
     async with proxied(handler=pressing(*buttons)) as client:
@@ -69,7 +69,7 @@ async def test_an_agents_form_is_asked_by_buttons(
 
 
 @pytest.mark.anyio
-async def test_a_client_that_shows_no_labels_is_asked_yes_or_no() -> None:
+async def test_client_without_labels_is_asked_yes_or_no() -> None:
     def allow_green(method: str, params: Json) -> Json:
         return selected(
             params["options"][0 if "green" in params["toolCall"]["title"] else 1]["optionId"]
@@ -85,7 +85,7 @@ async def test_a_client_that_shows_no_labels_is_asked_yes_or_no() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_nobody_chose_is_no_choice_for_an_agent() -> None:
+async def test_instant_choice_is_cancelled_for_the_agent() -> None:
     async with proxied(handler=pressing(YES), env={"ABP_PERSON_FLOOR": "60000"}) as client:
         session = await opened(client)
         (said,) = await play(client, session, CONFIRM)
@@ -95,7 +95,7 @@ async def test_what_nobody_chose_is_no_choice_for_an_agent() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_no_declines() -> None:
+async def test_no_declines() -> None:
     async with proxied(handler=pressing(NO)) as client:
         session = await opened(client)
         (said,) = await play(client, session, CONFIRM)
@@ -103,7 +103,7 @@ async def test_a_no_declines() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_yes_of_which_nobody_knows_who_gave_it_is_none() -> None:
+async def test_yes_of_an_unknown_client_confirms_nothing_destructive() -> None:
     """A client that nobody knows may approve all by itself, and a server behind the agent destroys
     what it was asked about.
     """
@@ -116,7 +116,7 @@ async def test_a_yes_of_which_nobody_knows_who_gave_it_is_none() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_agents_question_that_nobody_answers_ends() -> None:
+async def test_unanswered_question_of_the_agent_times_out() -> None:
     async with proxied(env={"ABP_QUESTION_TIMEOUT": "1"}) as client:
         session = await opened(client)
         (said,) = await play(client, session, CONFIRM)
@@ -127,7 +127,7 @@ async def test_an_agents_question_that_nobody_answers_ends() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_agent_has_a_hundred_questions_at_once() -> None:
+async def test_agent_may_have_100_open_questions() -> None:
     async with proxied() as client:
         session = await opened(client)
         (said,) = await play(client, session, {"burst": CONFIRM["elicit"], "count": 101})
@@ -142,7 +142,9 @@ async def test_an_agent_has_a_hundred_questions_at_once() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["no apps", "apps"])
-async def test_a_question_before_its_session_mutes_no_later_one(arguments: list[str]) -> None:
+async def test_question_before_its_session_is_cancelled_and_later_ones_are_asked(
+    arguments: list[str],
+) -> None:
     async with proxied(*arguments, handler=pressing(YES)) as client:
         await client.initialize()
         result = await client.request(
@@ -183,7 +185,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("question", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
-async def test_what_buttons_cannot_ask_is_cancelled_and_says_why(
+async def test_question_that_buttons_cannot_ask_is_cancelled_with_the_reason(
     question: Json, reason: str
 ) -> None:
     async with proxied() as client:
@@ -196,7 +198,7 @@ async def test_what_buttons_cannot_ask_is_cancelled_and_says_why(
 
 
 @pytest.mark.anyio
-async def test_a_form_that_is_none_is_a_cancel() -> None:
+async def test_invalid_form_is_cancelled() -> None:
     async with proxied() as client:
         session = await opened(client)
         (said,) = await play(client, session, {"elicit": {"mode": "form", "message": 1}})
@@ -205,7 +207,7 @@ async def test_a_form_that_is_none_is_a_cancel() -> None:
 
 
 @pytest.mark.anyio
-async def test_optional_text_beside_a_choice_stays_empty_and_both_are_told() -> None:
+async def test_optional_text_that_buttons_cannot_ask_stays_empty() -> None:
     other = {"type": "string", "title": "Other"}
     async with proxied(handler=pressing("red")) as client:
         session = await opened(client)
@@ -222,7 +224,7 @@ async def test_optional_text_beside_a_choice_stays_empty_and_both_are_told() -> 
 
 
 @pytest.mark.anyio
-async def test_a_client_that_shows_addresses_gets_the_agents_own() -> None:
+async def test_url_question_of_the_agent_passes_to_a_client_with_urls() -> None:
     def open_it(method: str, params: Json) -> Json:
         return {"action": "decline"}
 
@@ -233,7 +235,7 @@ async def test_a_client_that_shows_addresses_gets_the_agents_own() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_client_with_forms_gets_the_agents_own() -> None:
+async def test_form_of_the_agent_passes_to_a_client_with_forms() -> None:
     async with proxied("--app", "demo", handler=accepting(name="Ann")) as client:
         session = await opened(client, FORM)
         (said,) = await play(client, session, form(name={"type": "string"}))
@@ -241,7 +243,7 @@ async def test_a_client_with_forms_gets_the_agents_own() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_question_that_the_agent_takes_back_is_taken_down() -> None:
+async def test_question_withdrawn_by_the_agent_is_closed() -> None:
     async with proxied() as client:
         session = await opened(client)
         (said,) = await play(client, session, {"withdraw": form(ok={"type": "boolean"})["elicit"]})
@@ -266,7 +268,7 @@ async def test_a_question_that_the_agent_takes_back_is_taken_down() -> None:
         (Failed(-32800, "taken down"), "dismissed"),
     ],
 )
-async def test_an_odd_answer_is_a_cancel(answer: Json, reason: str) -> None:
+async def test_invalid_answer_is_cancelled(answer: Json, reason: str) -> None:
     async with proxied(handler=lambda method, params: answer) as client:
         session = await opened(client)
         (said,) = await play(client, session, CONFIRM)
@@ -289,7 +291,7 @@ ODD_QUESTIONS = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", ODD_QUESTIONS)
-async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> None:
+async def test_unusual_question_is_asked_and_answered_by_its_id(case: str) -> None:
     def allow(method: str, params: Json) -> Json:
         return selected(params["options"][1]["optionId"])
 
@@ -301,7 +303,7 @@ async def test_an_odd_question_is_asked_and_answered_by_its_id(case: str) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("levels", [126, 900])
-async def test_a_question_that_is_too_deep_to_be_read_is_a_cancel(levels: int) -> None:
+async def test_question_nested_too_deeply_is_cancelled(levels: int) -> None:
     deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * levels + "]" * levels)
     async with proxied(handler=pressing(YES)) as client:
         session = await opened(client)
@@ -333,7 +335,7 @@ ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", ODD_ANSWERS)
-async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str) -> None:
+async def test_unusual_answer_ends_the_question(case: str) -> None:
     write, action = ODD_ANSWERS[case]
     async with proxied() as client:
         session = await opened(client)
@@ -348,7 +350,7 @@ async def test_an_answer_to_us_ends_our_question_however_it_is_written(case: str
 
 
 @pytest.mark.anyio
-async def test_answers_that_come_late_or_twice_go_no_further() -> None:
+async def test_late_and_repeated_answers_are_dropped() -> None:
     async with proxied() as client:
         session = await opened(client)
         prompt = await client.start(session, json.dumps([CONFIRM]))

@@ -20,7 +20,7 @@ CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
-async def test_an_apps_question_is_a_form_in_a_client_that_has_forms(app: str) -> None:
+async def test_question_of_an_app_is_a_form_for_a_client_with_forms(app: str) -> None:
     async with proxied("--app", app, handler=accepting(selected="5E")) as client:
         session = await opened(client, FORM)
         response = await ask(
@@ -41,7 +41,7 @@ async def test_an_apps_question_is_a_form_in_a_client_that_has_forms(app: str) -
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
-async def test_an_apps_question_is_buttons_in_a_client_that_has_none(app: str) -> None:
+async def test_question_of_an_app_is_buttons_for_a_client_without_forms(app: str) -> None:
     options = [f"Seat {number}" for number in range(SHOWN)]
     async with proxied("--app", app, handler=pressing("Seat 56")) as client:
         session = await opened(client)
@@ -55,7 +55,7 @@ async def test_an_apps_question_is_buttons_in_a_client_that_has_none(app: str) -
 
 
 @pytest.mark.anyio
-async def test_a_client_that_refuses_the_form_is_asked_by_buttons() -> None:
+async def test_client_that_refuses_the_form_gets_buttons() -> None:
     def answer(method: str, params: Json) -> Json:
         return Failed(-32601) if method == "elicitation/create" else pressing("Yes")(method, params)
 
@@ -66,7 +66,7 @@ async def test_a_client_that_refuses_the_form_is_asked_by_buttons() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_the_apps_tell_goes_to_the_agent() -> None:
+async def test_notifications_of_apps_go_to_the_agent() -> None:
     async with proxied("--app", "demo") as client:
         session = await opened(client)
         params = {
@@ -84,7 +84,7 @@ async def test_what_the_apps_tell_goes_to_the_agent() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
+async def test_policy_cannot_confirm_a_destructive_question() -> None:
     async with proxied(
         "--app", "demo", handler=pressing("Delete"), env={"ABP_PERSON_FLOOR": "60000"}
     ) as client:
@@ -97,7 +97,7 @@ async def test_a_policy_cannot_confirm_what_is_destructive() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("size", [66_000, 400_000], ids=["in the pipe", "still to be written"])
-async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size: int) -> None:
+async def test_time_in_which_the_agent_does_not_read_is_not_answer_time(size: int) -> None:
     """The client's yes comes at once, behind a file that the agent asked for and does not read."""
     answered = anyio.Event()
 
@@ -128,7 +128,9 @@ async def test_time_in_which_the_agent_reads_nothing_is_none_of_the_clients(size
 
 @pytest.mark.anyio
 @pytest.mark.process
-async def test_an_app_whose_client_leaves_hears_how_its_questions_ended(tmp_path: Path) -> None:
+async def test_app_hears_how_its_questions_ended_when_the_client_disconnects(
+    tmp_path: Path,
+) -> None:
     async with puppets(tmp_path) as apps, proxied("--app", apps.target) as client:
         session = await opened(client)
         called = {"call": "abp_call", "arguments": {"capability": "work"}}

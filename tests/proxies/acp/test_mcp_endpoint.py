@@ -31,7 +31,7 @@ Json = Any
 
 @pytest.mark.anyio
 @pytest.mark.process
-async def test_only_who_has_a_sessions_token_is_let_in() -> None:
+async def test_relay_needs_the_token_of_its_session() -> None:
     async with proxied("--app", "demo") as client:
         await client.initialize()
         result = await client.request("session/new", {"cwd": "/", "mcpServers": []})
@@ -54,7 +54,7 @@ async def test_only_who_has_a_sessions_token_is_let_in() -> None:
     [(FORM, accepting(confirmed=True)), (None, pressing("Yes, do it"))],
     ids=["its form passes", "by buttons"],
 )
-async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(
+async def test_bridge_behind_the_proxy_works_like_any_agent(
     capabilities: Json, answer: Any
 ) -> None:
     """Both number their requests: neither takes the other's answers."""
@@ -78,7 +78,7 @@ async def test_a_bridge_behind_the_proxy_is_an_agent_like_any(
 
 @pytest.mark.anyio
 @pytest.mark.process
-async def test_many_who_do_not_say_who_they_are_keep_nobody_out() -> None:
+async def test_many_unauthenticated_connections_do_not_block_the_agent() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         await client.initialize()
         result = await client.request("session/new", {"cwd": "/", "mcpServers": []})
@@ -132,7 +132,7 @@ async def test_accept_without_a_free_descriptor_leaks_none(
 
 @pytest.mark.anyio
 @pytest.mark.process
-async def test_what_a_killed_proxy_left_is_gone_with_the_next() -> None:
+async def test_socket_of_a_killed_proxy_is_removed_by_the_next() -> None:
     with tempfile.TemporaryDirectory(prefix="left-") as folder:  # short enough for a socket's name
         await _kill_and_begin_again(Path(folder))
 

@@ -30,7 +30,7 @@ Json = Any
 pytestmark = pytest.mark.process
 
 
-def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
+def test_questions_are_withdrawn_when_the_agent_exits() -> None:
     with spawned(*AGENT) as proxy:
         begin(proxy)
         prompt(proxy, [CONFIRM])
@@ -45,7 +45,7 @@ def test_an_agent_that_dies_takes_its_questions_with_it() -> None:
         ]
 
 
-def test_an_agent_that_cannot_be_started_is_said_in_one_line() -> None:
+def test_missing_agent_program_is_reported_in_one_line() -> None:
     with spawned("no-such-agent") as proxy:
         _, stderr = proxy.communicate(timeout=PATIENCE)
         assert proxy.returncode == 127
@@ -54,7 +54,7 @@ def test_an_agent_that_cannot_be_started_is_said_in_one_line() -> None:
         )
 
 
-def test_the_client_of_an_agent_that_cannot_be_started_gets_an_error_with_the_cure() -> None:
+def test_client_of_a_missing_agent_gets_a_setup_hint() -> None:
     command = ["--", "no-such-agent", "--api-key", "hunter2"]
     with RawHost(*command, command=ACP) as host:
         answer = host.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
@@ -65,19 +65,19 @@ def test_the_client_of_an_agent_that_cannot_be_started_gets_an_error_with_the_cu
         assert host.process.wait(PATIENCE) == 127
 
 
-def test_an_agent_that_is_killed_is_an_exit_code_as_in_a_shell() -> None:
+def test_killed_agent_gives_the_exit_code_of_a_shell() -> None:
     with spawned(sys.executable, "-c", "import os; os.kill(os.getpid(), 9)") as proxy:
         assert proxy.wait(PATIENCE) == 137
 
 
-def test_a_client_that_leaves_is_told_what_the_agent_still_says() -> None:
+def test_last_words_of_the_agent_reach_a_client_that_closed_stdin() -> None:
     late = 'import sys; sys.stdin.read(); print(\'{"last":"words"}\')'
     with spawned(sys.executable, "-c", late) as proxy:
         stdout, stderr = proxy.communicate(b"hello\n", timeout=PATIENCE)
         assert (stdout, stderr, proxy.returncode) == (b'{"last":"words"}\n', b"", 0)
 
 
-def test_a_client_that_no_longer_reads_ends_it() -> None:
+def test_proxy_ends_when_the_client_stops_reading() -> None:
     with spawned(sys.executable, "-c", "while True: print('{}', flush=True)") as proxy:
         assert proxy.stdout is not None
         assert proxy.stderr is not None
@@ -108,7 +108,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("how", ["stdin", "SIGINT SIGINT SIGTERM"])
-def test_the_end_is_quiet_and_leaves_nobody_behind(how: str, tmp_path: Path) -> None:
+def test_end_is_quiet_and_leaves_no_process(how: str, tmp_path: Path) -> None:
     with spawned(sys.executable, "-c", STUBBORN, str(tmp_path / "pids")) as proxy:
         assert proxy.stdout is not None
         proxy.stdout.readline()
@@ -124,14 +124,14 @@ def test_the_end_is_quiet_and_leaves_nobody_behind(how: str, tmp_path: Path) -> 
     assert all(ends(int(pid)) for pid in (tmp_path / "pids").read_text().split())
 
 
-def test_all_that_an_end_may_wait_for_fits_into_what_a_client_gives() -> None:
+def test_limits_at_the_end_fit_into_two_seconds() -> None:
     """Every wait at the end has one of these bounds, and clients kill after two seconds."""
     an_agent_that_will_not_leave = 3 * GRACE
     assert DRAIN + an_agent_that_will_not_leave + LAST_WORDS < 2
     assert max(CLOSE_LIMIT, an_agent_that_will_not_leave) < 2, "apps and agents end side by side"
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_question_leaves_nobody_behind() -> None:
+def test_client_that_disconnects_during_a_question_leaves_no_process() -> None:
     with spawned("--app", "demo", "--", *AGENT, separated=False) as proxy:
         begin(proxy)
         request = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
@@ -177,7 +177,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("how", ["stdin", "SIGTERM"])
-def test_a_client_that_leaves_cancels_what_its_agent_asks(how: str, tmp_path: Path) -> None:
+def test_client_that_disconnects_cancels_the_agents_questions(how: str, tmp_path: Path) -> None:
     params = json.dumps({"sessionId": "s1", **CONFIRM["elicit"]})
     answers = tmp_path / "answers"
     with spawned(sys.executable, "-c", ASKING, str(answers), params) as proxy:
@@ -198,7 +198,7 @@ def test_a_client_that_leaves_cancels_what_its_agent_asks(how: str, tmp_path: Pa
     ]
 
 
-def test_the_agents_stderr_is_ours_and_never_holds_it_up() -> None:
+def test_stderr_of_the_agent_is_passed_on_and_never_blocks_it() -> None:
     with spawned(*AGENT) as proxy:
         begin(proxy)
         prompt(proxy, [{"murmur": 10}, {"murmur": 5_000_000}, {"say": "done"}])

@@ -16,7 +16,7 @@ Json = Any
 
 
 @pytest.mark.anyio
-async def test_a_client_without_forms_is_announced_with_forms_and_nothing_else_changes() -> None:
+async def test_initialize_adds_forms_for_a_client_without_them() -> None:
     async with proxied() as client:
         meta = (await client.initialize({"fs": {"readTextFile": True}}))["_meta"]
         sent = json.dumps(client.wire.received()[0])
@@ -33,14 +33,14 @@ async def test_a_client_without_forms_is_announced_with_forms_and_nothing_else_c
 @pytest.mark.parametrize(
     ("capabilities", "version"), [(FORM, 1), ({}, 2)], ids=["it has forms", "another version"]
 )
-async def test_other_clients_are_announced_as_they_are(capabilities: Json, version: int) -> None:
+async def test_initialize_of_other_clients_is_unchanged(capabilities: Json, version: int) -> None:
     async with proxied() as client:
         meta = (await client.initialize(capabilities, version=version))["_meta"]
         assert meta["line"] == json.dumps(client.wire.received()[0]) + "\n"
 
 
 @pytest.mark.anyio
-async def test_without_an_app_a_session_passes_as_it_is() -> None:
+async def test_session_without_an_app_passes_unchanged() -> None:
     async with proxied() as client:
         await client.initialize()
         result = await client.request("session/new", {"cwd": "/", "mcpServers": []})
@@ -48,7 +48,7 @@ async def test_without_an_app_a_session_passes_as_it_is() -> None:
 
 
 @pytest.mark.anyio
-async def test_with_an_app_a_session_has_one_server_more() -> None:
+async def test_session_with_an_app_gets_one_more_server() -> None:
     theirs = {"name": "abp", "command": "theirs", "args": [], "env": []}
     async with proxied("--app", "demo") as client:
         await client.initialize()
@@ -70,7 +70,7 @@ async def test_with_an_app_a_session_has_one_server_more() -> None:
 
 
 @pytest.mark.anyio
-async def test_another_version_of_the_protocol_is_left_alone() -> None:
+async def test_other_protocol_version_passes_unchanged() -> None:
     async with proxied("--app", "demo") as client:
         await client.initialize(version=2)
         result = await client.request("session/new", {"cwd": "/", "mcpServers": []})

@@ -15,7 +15,7 @@ Json = Any
 
 
 @pytest.mark.anyio
-async def test_each_session_has_apps_of_its_own_and_is_asked_itself() -> None:
+async def test_each_session_has_its_own_apps_and_questions() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes", "Yes")) as client:
         first = await opened(client)
         second = await client.new()
@@ -28,7 +28,7 @@ async def test_each_session_has_apps_of_its_own_and_is_asked_itself() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
-async def test_a_session_of_before_has_the_apps_too(method: str) -> None:
+async def test_loaded_session_has_the_apps_too(method: str) -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         await client.initialize()
         result = await client.request(
@@ -51,7 +51,7 @@ WHO_ENDED = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("who", WHO_ENDED)
-async def test_nobody_is_said_to_have_answered_what_ended_with_its_turn(who: str) -> None:
+async def test_question_that_ended_with_its_turn_has_no_answerer(who: str) -> None:
     """However fast it ended: the person floor is a minute."""
     method, expected = WHO_ENDED[who]
     async with proxied("--app", "demo", env={"ABP_PERSON_FLOOR": "60000"}) as client:
@@ -77,7 +77,7 @@ async def test_nobody_is_said_to_have_answered_what_ended_with_its_turn(who: str
 
 
 @pytest.mark.anyio
-async def test_a_question_does_not_outlive_its_prompt() -> None:
+async def test_question_ends_with_its_prompt() -> None:
     """It is taken down before the client hears that the prompt has ended, and what the app asks
     then is not shown.
     """
@@ -112,7 +112,7 @@ async def test_a_question_does_not_outlive_its_prompt() -> None:
 
 
 @pytest.mark.anyio
-async def test_outside_of_a_prompt_nobody_is_asked() -> None:
+async def test_question_outside_a_prompt_is_refused() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         session, busy = await opened(client), await client.new()
         await client.start(busy, json.dumps([{"wait": True}]))
@@ -127,7 +127,7 @@ async def test_outside_of_a_prompt_nobody_is_asked() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_session_that_is_opened_twice_is_one() -> None:
+async def test_session_opened_twice_is_one_session() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         await client.initialize()
         for _ in range(2):
@@ -140,7 +140,7 @@ async def test_a_session_that_is_opened_twice_is_one() -> None:
 
 
 @pytest.mark.anyio
-async def test_cancelling_the_turn_takes_the_question_down() -> None:
+async def test_cancelled_turn_withdraws_its_question() -> None:
     async with proxied() as client:
         session = await opened(client)
         prompt = await client.start(session, json.dumps([CONFIRM, CONFIRM]))
@@ -158,7 +158,7 @@ async def test_cancelling_the_turn_takes_the_question_down() -> None:
 
 
 @pytest.mark.anyio
-async def test_cancelling_the_prompt_takes_its_question_down() -> None:
+async def test_cancelled_prompt_withdraws_its_question() -> None:
     async with proxied() as client:
         session = await opened(client)
         prompt = await client.start(session, json.dumps([CONFIRM, CONFIRM]))
@@ -173,7 +173,7 @@ async def test_cancelling_the_prompt_takes_its_question_down() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
-async def test_a_closed_session_is_asked_nothing_and_lets_nobody_in(method: str) -> None:
+async def test_closed_session_asks_nothing_and_refuses_relays(method: str) -> None:
     async with proxied("--app", "demo") as client:
         await client.initialize()
         result = await client.request("session/new", {"cwd": "/", "mcpServers": []})

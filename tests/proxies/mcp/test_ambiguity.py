@@ -38,7 +38,7 @@ def says(host: Proxied, *lines: str) -> None:
 @pytest.mark.parametrize(
     "end", ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 )
-def test_no_other_end_of_a_line_makes_two_messages_of_one(end: str, tmp_path: Path) -> None:
+def test_unusual_line_ends_never_split_a_message(end: str, tmp_path: Path) -> None:
     """Python's text files, Node's readline and `str.splitlines` know more of them than JSON."""
     hidden = end + CALL + end
     bare = '{"jsonrpc":"2.0","id":51,"method":"ping","params":{"a":@1}}'.replace("@", end)
@@ -52,7 +52,7 @@ def test_no_other_end_of_a_line_makes_two_messages_of_one(end: str, tmp_path: Pa
         assert host.to_server("tools/call") == []
 
 
-def test_an_answer_before_its_question_is_none(tmp_path: Path) -> None:
+def test_answer_before_its_question_is_ignored(tmp_path: Path) -> None:
     call = '{"jsonrpc":"2.0","id":60,"method":"tools/call","params":{"name":"okta"}}'
     early = (json.dumps({"jsonrpc": "2.0", "id": id, "result": YES}) for id in (0, 1, "0"))
     with asking(tmp_path) as host:
@@ -79,7 +79,7 @@ SPELLED: dict[str, str] = {
 
 
 @pytest.mark.parametrize("spelling", SPELLED)
-def test_no_spelling_answers_for_the_person(spelling: str, tmp_path: Path) -> None:
+def test_misspelt_answer_never_answers_for_the_user(spelling: str, tmp_path: Path) -> None:
     with asking(tmp_path) as host:
         call = host.begin_call("okta")
         question = host.asked()
@@ -103,7 +103,7 @@ MISNAMED: dict[str, str] = {
 
 @pytest.mark.parametrize("confirm", ["all", "destructive", "mongodb"])
 @pytest.mark.parametrize("name", MISNAMED)
-def test_a_name_that_is_the_protocols_to_some_passes_nobody(
+def test_misspelt_protocol_names_never_pass_confirm(
     name: str, confirm: str, tmp_path: Path
 ) -> None:
     with asking(tmp_path, "--confirm", confirm) as host:
@@ -129,7 +129,7 @@ ASKS = (
         '"params":{"a":\r{"jsonrpc":"2.0","id":"rm",%s}\r}}',
     ],
 )
-def test_a_server_asks_nobody_by_a_message_that_is_two(line: str, tmp_path: Path) -> None:
+def test_ambiguous_message_of_the_server_asks_no_one(line: str, tmp_path: Path) -> None:
     with asking(tmp_path) as host:
         call = host.begin_call("say", lines=[line.replace("%s", ASKS) + "\n"])
         assert host.text(call) == "said"
@@ -138,7 +138,7 @@ def test_a_server_asks_nobody_by_a_message_that_is_two(line: str, tmp_path: Path
         assert not [each for each in heard if json.loads(each).get("id") == "rm"]
 
 
-def test_two_calls_with_one_id_are_one(tmp_path: Path) -> None:
+def test_second_call_with_an_open_id_is_refused(tmp_path: Path) -> None:
     with asking(tmp_path) as host:
         says(host, CALL)
         asked = host.asked()
@@ -150,7 +150,7 @@ def test_two_calls_with_one_id_are_one(tmp_path: Path) -> None:
         assert host.deeds == []
 
 
-def test_what_a_call_that_was_taken_back_still_asks_is_as_destructive_as_before(
+def test_question_of_a_cancelled_call_stays_destructive(
     tmp_path: Path,
 ) -> None:
     with asking(tmp_path) as host:
@@ -189,7 +189,7 @@ def test_names_are_told_apart(message: Json, name: str) -> None:
         (b'{"id":1,"x":"tools\\u002fcall"}\n', True, True),
     ],
 )
-def test_what_may_hide_in_a_line_is_found(line: bytes, escaped: bool, responds: bool) -> None:
+def test_escapes_and_response_members_are_found(line: bytes, escaped: bool, responds: bool) -> None:
     assert (is_escaped(line), may_respond(line)) == (escaped, responds)
     assert are_objects(line)
     assert not are_objects(b" " + line)

@@ -36,7 +36,7 @@ def called(host: Proxied) -> list[str]:
         ("say", "look", False),
     ],
 )
-def test_whether_a_person_comes_before_a_tool(
+def test_confirm_option_chooses_the_tools_to_ask_about(
     chosen: str, tool: str, asked: bool, tmp_path: Path
 ) -> None:
     with proxied(
@@ -60,7 +60,7 @@ def test_whether_a_person_comes_before_a_tool(
             assert not called(host)
 
 
-def test_what_is_allowed_is_called_byte_for_byte(tmp_path: Path) -> None:
+def test_confirmed_call_passes_byte_for_byte(tmp_path: Path) -> None:
     line = (
         b'{"jsonrpc": "2.0", "id":70, "method":"tools/call",'
         b'"params":{"name":"say",  "arguments":{"lines":[],"lines":[]},"_meta":{"k":1}}}\n'
@@ -74,7 +74,7 @@ def test_what_is_allowed_is_called_byte_for_byte(tmp_path: Path) -> None:
         assert host.lines_to_server()[-1] == line
 
 
-def test_a_call_that_is_taken_back_is_asked_about_no_more(tmp_path: Path) -> None:
+def test_confirm_of_a_cancelled_call_is_withdrawn(tmp_path: Path) -> None:
     with proxied(
         tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
@@ -87,7 +87,7 @@ def test_a_call_that_is_taken_back_is_asked_about_no_more(tmp_path: Path) -> Non
         assert not host.to_server("notifications/cancelled")
 
 
-def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
+def test_other_calls_continue_while_one_waits_for_confirm(tmp_path: Path) -> None:
     with proxied(
         tmp_path, "--confirm", "azure", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
@@ -99,7 +99,7 @@ def test_other_calls_go_on_while_one_waits_for_leave(tmp_path: Path) -> None:
         assert host.text(waiting) == "done: secret"
 
 
-def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(
+def test_confirm_with_an_unknown_tool_asks_before_every_tool(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Nobody knows which was meant: the question says so, and what is refused."""
@@ -123,7 +123,7 @@ def test_a_name_that_no_tool_has_brings_a_person_before_every_tool(
     assert said in capfd.readouterr().err
 
 
-def test_until_the_tools_are_listed_a_name_brings_a_person_before_every_tool(
+def test_confirm_asks_before_every_tool_until_tools_are_listed(
     tmp_path: Path,
 ) -> None:
     """Whether it is a tool's name at all is not known before."""
@@ -143,7 +143,7 @@ LONG = {"file": "x" * 5_000 + "END", "path": "/etc"}
 
 
 @pytest.mark.network
-def test_a_person_sees_all_that_they_allow(tmp_path: Path) -> None:
+def test_confirm_shows_a_long_call_whole_on_the_page(tmp_path: Path) -> None:
     """Where a form of the host's has no room for it, a page does."""
     desktop = Desktop(tmp_path)
     arguments = ("--confirm", "all")
@@ -161,7 +161,7 @@ def test_a_person_sees_all_that_they_allow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [5_000, 200_000])
-def test_what_cannot_be_shown_whole_is_not_called(size: int, tmp_path: Path) -> None:
+def test_confirm_refuses_a_call_that_cannot_be_shown_whole(size: int, tmp_path: Path) -> None:
     page = "off" if size == 5_000 else "open"
     form: Json = {"elicitation": FORM}
     arguments = ("--confirm", "all", "--page", page)
@@ -173,7 +173,7 @@ def test_what_cannot_be_shown_whole_is_not_called(size: int, tmp_path: Path) -> 
         assert not called(host)
 
 
-def test_calls_in_a_batch_are_not_made_unasked(tmp_path: Path) -> None:
+def test_confirm_applies_to_calls_in_a_batch(tmp_path: Path) -> None:
     """Old revisions have batches; no host sends them."""
     with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
         host.initialize("2025-03-26", elicitation=FORM)
@@ -201,7 +201,7 @@ UNSHOWN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", UNSHOWN)
-def test_a_call_that_cannot_be_shown_is_not_made(case: str, tmp_path: Path) -> None:
+def test_confirm_refuses_a_call_that_cannot_be_shown(case: str, tmp_path: Path) -> None:
     with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
         host.write(UNSHOWN[case] + b"\n")
@@ -219,7 +219,7 @@ HARD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", HARD)
-def test_a_call_that_is_hard_to_read_is_asked_about(case: str, tmp_path: Path) -> None:
+def test_confirm_asks_about_a_call_that_is_hard_to_read(case: str, tmp_path: Path) -> None:
     with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
         host.write(HARD[case] + b"\n")
@@ -229,7 +229,7 @@ def test_a_call_that_is_hard_to_read_is_asked_about(case: str, tmp_path: Path) -
         assert not called(host)
 
 
-def test_a_call_with_the_id_of_one_that_waits_is_not_made(tmp_path: Path) -> None:
+def test_confirm_refuses_a_second_call_with_the_same_id(tmp_path: Path) -> None:
     with proxied(
         tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:

@@ -76,7 +76,7 @@ def started(
 
 @both
 @pairs
-def test_a_host_gets_what_a_server_of_its_own_era_gives(
+def test_host_gets_what_a_server_of_its_own_revision_gives(
     tmp_path: Path, era: str, upstream: str, between: tuple[str, ...]
 ) -> None:
     with (
@@ -97,7 +97,7 @@ def _unnamed(message: Json) -> Json:
 
 
 @pairs
-def test_the_hosts_end_is_a_quiet_one(tmp_path: Path, era: str, upstream: str) -> None:
+def test_host_can_disconnect_quietly(tmp_path: Path, era: str, upstream: str) -> None:
     """Also where a stream is open that tells of changes."""
     with started(tmp_path, era, upstream, between=WHOLE) as host:
         host.shake_hands()
@@ -112,7 +112,7 @@ def test_the_hosts_end_is_a_quiet_one(tmp_path: Path, era: str, upstream: str) -
 
 @pairs
 @pytest.mark.parametrize(("tool", "method"), [("ask", "elicitation"), ("sample", "sampling")])
-def test_a_host_that_ends_while_it_is_asked_is_no_bug(
+def test_host_that_disconnects_during_a_question_is_not_logged_as_a_bug(
     tmp_path: Path,
     era: str,
     upstream: str,
@@ -131,7 +131,7 @@ def test_a_host_that_ends_while_it_is_asked_is_no_bug(
 
 @pairs
 @pytest.mark.parametrize("tool", ASKED)
-def test_what_a_server_asks_reaches_a_host_of_either_era(
+def test_question_reaches_a_host_of_either_revision(
     tmp_path: Path, era: str, upstream: str, tool: str
 ) -> None:
     with (
@@ -152,7 +152,7 @@ def test_what_a_server_asks_reaches_a_host_of_either_era(
 
 @both
 @pairs
-def test_what_a_server_tells_reaches_who_wants_it(
+def test_notifications_reach_subscribers(
     tmp_path: Path, era: str, upstream: str, between: tuple[str, ...]
 ) -> None:
     def told(host: Host) -> list[Json]:
@@ -197,7 +197,7 @@ def test_what_a_server_tells_reaches_who_wants_it(
     [{}, "x", {**URL, "url": "javascript:alert(1)"}, {"mode": "url", "url": URL["url"]}],
     ids=["nothing", "no object", "no page", "no words"],
 )
-def test_nobody_is_sent_to_what_is_no_page(tmp_path: Path, link: Json) -> None:
+def test_url_error_without_a_valid_page_is_refused(tmp_path: Path, link: Json) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked: list[Json] = []
         assert host.call("visit", asked, arguments={"to": [link]})["error"]["code"] == -32600
@@ -211,7 +211,7 @@ def _said(message: Json) -> Json:
 
 @both
 @pytest.mark.parametrize("upstream", ERAS)
-def test_a_host_that_falls_back_to_the_legacy_era_is_served_in_it(
+def test_host_that_falls_back_to_stateful_mcp_is_served(
     tmp_path: Path, upstream: str, between: tuple[str, ...]
 ) -> None:
     """As after ten seconds without an answer to its `server/discover`."""
@@ -243,7 +243,7 @@ def test_a_host_that_falls_back_to_the_legacy_era_is_served_in_it(
         host.heard_of(lambda each: each.get("method") == "notifications/cancelled")
 
 
-def test_what_nobody_sees_of_a_question_never_reaches_a_modern_host_raw(tmp_path: Path) -> None:
+def test_hidden_characters_never_reach_a_stateless_host_raw(tmp_path: Path) -> None:
     """And the server gets its own names and values back."""
     unseen = "a\u202eb\u200bc\ud800"
     asks: Json = {
@@ -267,7 +267,7 @@ def test_what_nobody_sees_of_a_question_never_reaches_a_modern_host_raw(tmp_path
         assert done["structuredContent"]["r"]["content"] == {unseen: "x"}
 
 
-def test_logs_stay_where_nobody_asked_for_them(tmp_path: Path) -> None:
+def test_logs_reach_only_requests_with_a_log_level(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         host.call("notes", _meta={f"{PREFIX}logLevel": "error"})
         host.call("notes")
@@ -276,7 +276,7 @@ def test_logs_stay_where_nobody_asked_for_them(tmp_path: Path) -> None:
         assert levels == [{"level": "error"}]
 
 
-def test_a_retry_is_the_same_call_under_a_new_id(tmp_path: Path) -> None:
+def test_retry_sends_the_same_call_with_a_new_id(tmp_path: Path) -> None:
     with started(tmp_path, "legacy", "modern") as host:
         host.shake_hands()
         host.call("ask", _meta={"progressToken": "p1", "v/k": BIG})
@@ -287,7 +287,7 @@ def test_a_retry_is_the_same_call_under_a_new_id(tmp_path: Path) -> None:
         assert brought["inputResponses"] == {"k0": ANSWERS["elicitation/create"]}
 
 
-def test_a_host_that_refuses_a_question_has_not_agreed(tmp_path: Path) -> None:
+def test_question_refused_by_the_host_is_cancelled(tmp_path: Path) -> None:
     with started(tmp_path, "legacy", "modern") as host:
         host.shake_hands()
         id = host.begin("tools/call", {"name": "ask"})
@@ -300,7 +300,7 @@ def test_a_host_that_refuses_a_question_has_not_agreed(tmp_path: Path) -> None:
         assert host.response(id)["result"]["structuredContent"] == {"r": {"action": "cancel"}}
 
 
-def test_a_modern_host_is_asked_ten_times_and_no_more(tmp_path: Path) -> None:
+def test_stateless_host_is_asked_at_most_ten_rounds(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked: list[Json] = []
         response = host.call("many", asked)
@@ -310,7 +310,7 @@ def test_a_modern_host_is_asked_ten_times_and_no_more(tmp_path: Path) -> None:
         assert outcomes == ["accept"] * 10 + [-32600] * 2
 
 
-def test_a_modern_server_that_never_stops_asking_is_stopped(tmp_path: Path) -> None:
+def test_stateless_server_that_never_stops_asking_gets_an_error(tmp_path: Path) -> None:
     with started(tmp_path, "legacy", "modern") as host:
         host.shake_hands()
         asked: list[Json] = []
@@ -318,7 +318,7 @@ def test_a_modern_server_that_never_stops_asking_is_stopped(tmp_path: Path) -> N
         assert len(asked) == 10
 
 
-def test_a_question_outside_of_a_call_is_for_other_surfaces(tmp_path: Path) -> None:
+def test_question_outside_a_call_is_refused_by_a_stateless_host(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         host.shake_hands()
         host.send("notifications/vendor/ask")
@@ -342,7 +342,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server(
         assert cancelled["params"]["requestId"] == call["id"]
 
 
-def test_a_cancelled_call_takes_its_questions_down(tmp_path: Path) -> None:
+def test_cancelled_call_withdraws_all_its_questions(tmp_path: Path) -> None:
     with started(tmp_path, "legacy", "modern") as host:
         host.shake_hands()
         id = host.begin("tools/call", {"name": "two"})
@@ -355,7 +355,7 @@ def test_a_cancelled_call_takes_its_questions_down(tmp_path: Path) -> None:
         assert sorted(gone) == sorted(asked)
 
 
-def test_a_question_that_nobody_came_back_for_is_given_up(tmp_path: Path) -> None:
+def test_question_of_a_host_that_never_returns_times_out(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy", PARK="0.05") as host:
         state = host.request("tools/call", {"name": "ask"})["result"]["requestState"]
         heard = host.heard_of(lambda each: "error" in each)
@@ -365,7 +365,7 @@ def test_a_question_that_nobody_came_back_for_is_given_up(tmp_path: Path) -> Non
         assert "too old" in late["error"]["message"]
 
 
-def test_a_question_that_a_server_takes_back_goes_nowhere(tmp_path: Path) -> None:
+def test_question_withdrawn_by_the_server_is_never_answered(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked = host.request("tools/call", {"name": "withdraw"})["result"]
         host.send("notifications/vendor/go")
@@ -390,7 +390,7 @@ def test_a_question_that_a_server_takes_back_goes_nowhere(tmp_path: Path) -> Non
         {"inputResponses": [1]},
     ],
 )
-def test_a_state_that_is_not_the_calls_own_starts_nothing(tmp_path: Path, change: Json) -> None:
+def test_request_state_of_another_call_is_refused(tmp_path: Path, change: Json) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked = host.request("tools/call", {"name": "ask"})["result"]
         answers = dict.fromkeys(asked["inputRequests"], ANSWERS["elicitation/create"])
@@ -400,7 +400,7 @@ def test_a_state_that_is_not_the_calls_own_starts_nothing(tmp_path: Path, change
         assert host.request("tools/call", retry)["result"]["isError"] is False
 
 
-def test_an_answer_without_its_state_answers_nothing_and_the_call_begins_anew(
+def test_answer_without_request_state_starts_the_call_anew(
     tmp_path: Path,
 ) -> None:
     with started(tmp_path, "modern", "legacy") as host:
@@ -412,7 +412,7 @@ def test_an_answer_without_its_state_answers_nothing_and_the_call_begins_anew(
         assert not [each for each in host.heard() if "result" in each]
 
 
-def test_a_modern_host_speaks_modern(tmp_path: Path) -> None:
+def test_stateless_host_gets_errors_for_stateful_requests(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         host.shake_hands()
         host.send("ping", {}, id="bare")
@@ -422,7 +422,7 @@ def test_a_modern_host_speaks_modern(tmp_path: Path) -> None:
         assert host.request("subscriptions/listen")["error"]["code"] == -32602
 
 
-def test_a_stream_that_ends_unsubscribes(tmp_path: Path) -> None:
+def test_cancelled_stream_unsubscribes(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         wanted = {"resourceSubscriptions": ["stub://a"]}
         streams = [host.begin("subscriptions/listen", {"notifications": wanted}) for _ in range(2)]
@@ -447,7 +447,7 @@ def until_told(host: Host, what: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["ends", "cancels", "refuses"])
-def test_a_stream_of_a_modern_server_is_opened_again(tmp_path: Path, how: str) -> None:
+def test_subscription_stream_is_reopened(tmp_path: Path, how: str) -> None:
     with started(tmp_path, "legacy", "modern", f"{how}:2") as host:
         host.shake_hands()
         for each in ("tools", "prompts", "resources"):  # may have changed meanwhile
@@ -456,7 +456,7 @@ def test_a_stream_of_a_modern_server_is_opened_again(tmp_path: Path, how: str) -
 
 
 @pytest.mark.parametrize("how", ["ends", "refuses"])
-def test_a_stream_that_stays_closed_is_said_to_be(
+def test_stream_that_cannot_be_reopened_is_reported(
     tmp_path: Path, how: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with started(tmp_path, "legacy", "modern", f"{how}:99", between=WHOLE) as host:
@@ -469,7 +469,7 @@ def test_a_stream_that_stays_closed_is_said_to_be(
 
 
 @both
-def test_between_legacy_sides_bytes_stay_what_they_are(
+def test_bytes_pass_unchanged_between_stateful_sides(
     tmp_path: Path, between: tuple[str, ...]
 ) -> None:
     odd = (
@@ -485,7 +485,7 @@ def test_between_legacy_sides_bytes_stay_what_they_are(
 
 @pytest.mark.parametrize("discover", ["", "1"])
 @pairs
-def test_either_order_finds_what_a_server_speaks(
+def test_revision_of_the_server_is_found_in_either_order(
     tmp_path: Path, era: str, upstream: str, discover: str
 ) -> None:
     with started(tmp_path, era, upstream, DISCOVER_FIRST=discover) as host:
@@ -497,7 +497,7 @@ def test_either_order_finds_what_a_server_speaks(
     ("era", "upstream", "code"), [("legacy", "modern", -32022), ("modern", "legacy", -32600)]
 )
 @pytest.mark.parametrize("speaks", ERAS)
-def test_an_era_that_was_asked_for_is_the_only_one(
+def test_chosen_revision_is_the_only_one(
     tmp_path: Path, speaks: str, era: str, upstream: str, code: int
 ) -> None:
     with started(tmp_path, speaks, upstream, ERA=era) as host:
@@ -548,7 +548,7 @@ def test_lines_for_a_silent_server_are_bounded(
     assert "a message of the host's is dropped" in capfd.readouterr().err
 
 
-def test_a_server_may_ask_before_it_answers(tmp_path: Path) -> None:
+def test_server_may_send_a_request_before_it_answers_initialize(tmp_path: Path) -> None:
     with in_front_of(ASKS_FIRST, tmp_path) as host:
         host.send(*HELLO["legacy"], id="hello")
         host.until(lambda message: message.get("method") == "ping")

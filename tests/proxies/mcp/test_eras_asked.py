@@ -52,7 +52,7 @@ LEGACY_SERVERS: dict[str, Json] = {
 
 @pytest.mark.parametrize("tool", LEGACY_SERVERS)
 @pytest.mark.parametrize("yes", [True, False])
-def test_a_legacy_server_asks_a_modern_host(tmp_path: Path, tool: str, yes: bool) -> None:
+def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: bool) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
     answer = {"action": "accept", "content": LEGACY_SERVERS[tool]} if yes else None
     with proxied("modern", "--", *SERVER, *files, answer=answer) as host:
@@ -65,7 +65,7 @@ def test_a_legacy_server_asks_a_modern_host(tmp_path: Path, tool: str, yes: bool
 
 
 @pytest.mark.parametrize("tool", LEGACY_SERVERS)
-def test_with_nobody_there_the_deed_stays_undone(tmp_path: Path, tool: str) -> None:
+def test_deed_stays_undone_without_a_user(tmp_path: Path, tool: str) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
     with proxied("modern", *NOBODY, "--", *SERVER, *files, capabilities={}) as host:
         host.shake_hands()
@@ -73,14 +73,14 @@ def test_with_nobody_there_the_deed_stays_undone(tmp_path: Path, tool: str) -> N
         assert deeds(tmp_path) == []
 
 
-def test_a_modern_host_that_cannot_ask_is_told_the_cure(tmp_path: Path) -> None:
+def test_stateless_host_that_cannot_ask_gets_a_setup_hint(tmp_path: Path) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
     with proxied("modern", "--page", "off", "--", *SERVER, *files, capabilities={}) as host:
         assert "--page" in host.shake_hands()["error"]["message"]
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_modern_server_asks_a_host_of_either_era(era: str) -> None:
+def test_stateless_server_asks_a_host_of_either_revision(era: str) -> None:
     stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
     answer = {"action": "accept", "content": {"s": "ü"}}
     with proxied(era, "--", *stub, answer=answer) as host:
@@ -93,7 +93,7 @@ def test_a_modern_server_asks_a_host_of_either_era(era: str) -> None:
         assert (got["action"], "content" in got) == ("cancel", False)
 
 
-def test_an_era_can_be_asked_for() -> None:
+def test_era_option_is_used() -> None:
     stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
     with proxied("legacy", "--era", "legacy", "--", *stub) as host:
         assert host.shake_hands()["error"]["code"] == -32022
@@ -130,7 +130,7 @@ def over_http(sql: SqlServer, era: str, *arguments: str, **more: Any) -> Iterato
 
 @pytest.mark.network
 @pytest.mark.parametrize("era", ERAS)
-def test_a_server_over_http_asks_before_it_drops(sql: SqlServer, era: str) -> None:
+def test_http_server_asks_before_it_drops(sql: SqlServer, era: str) -> None:
     asked: list[Json] = []
     with over_http(sql, era) as host:
         assert host.result("tools/list")["tools"] == [TOOL]
@@ -143,7 +143,7 @@ def test_a_server_over_http_asks_before_it_drops(sql: SqlServer, era: str) -> No
 
 @pytest.mark.network
 @pytest.mark.parametrize("era", ERAS)
-def test_a_server_over_http_does_what_a_person_says_yes_to(sql: SqlServer, era: str) -> None:
+def test_http_server_acts_after_a_yes(sql: SqlServer, era: str) -> None:
     with over_http(sql, era, answer={"action": "accept", "content": {"confirmed": "Run"}}) as host:
         result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
         assert result["x"] == BIG
@@ -156,7 +156,7 @@ def test_a_server_over_http_does_what_a_person_says_yes_to(sql: SqlServer, era: 
 
 @pytest.mark.network
 @pytest.mark.parametrize("era", ERAS)
-def test_with_nobody_there_nothing_is_dropped_over_http(sql: SqlServer, era: str) -> None:
+def test_http_server_without_a_user_drops_nothing(sql: SqlServer, era: str) -> None:
     with over_http(sql, era, *NOBODY, capabilities={}) as host:
         result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
         assert result["content"][0]["text"] == "not run"
@@ -164,7 +164,7 @@ def test_with_nobody_there_nothing_is_dropped_over_http(sql: SqlServer, era: str
 
 
 @pytest.mark.network
-def test_the_token_is_sent_and_shown_nowhere(sql: SqlServer, tmp_path: Path) -> None:
+def test_token_is_not_recorded(sql: SqlServer, tmp_path: Path) -> None:
     record = tmp_path / "trace"
     with over_http(sql, "legacy", "--record", str(record), "--log-level", "debug") as host:
         host.result("tools/list")
@@ -174,7 +174,7 @@ def test_the_token_is_sent_and_shown_nowhere(sql: SqlServer, tmp_path: Path) -> 
 
 @pytest.mark.process
 @pytest.mark.network
-def test_a_person_is_sent_to_sign_in(tmp_path: Path) -> None:
+def test_server_that_needs_a_login_opens_the_browser(tmp_path: Path) -> None:
     visit = tmp_path / "visit.py"
     visit.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
     env = {"BROWSER": f"{sys.executable} {visit}", "XDG_DATA_HOME": str(tmp_path)}
@@ -189,20 +189,20 @@ def test_a_person_is_sent_to_sign_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.network
-def test_a_server_that_cannot_be_reached_is_an_error_to_the_host() -> None:
+def test_unreachable_http_server_is_an_error_for_the_host() -> None:
     with proxied("legacy", "--url", "http://127.0.0.1:9/mcp") as host:
         assert "cannot be reached" in host.shake_hands()["error"]["message"]
 
 
 @pytest.mark.parametrize("url", ["mcp.example", "ftp://mcp.example", "https://", "https:///mcp"])
-def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
+def test_invalid_url_option_is_refused(url: str) -> None:
     done = run("mcp", "--url", url)
     assert done.returncode == 2
     assert "--url: it must be an address such as https://" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("--url", "http://127.0.0.1:9/mcp", "--", "server")])
-def test_one_server_is_named(arguments: tuple[str, ...]) -> None:
+def test_exactly_one_server_is_required(arguments: tuple[str, ...]) -> None:
     done = run("mcp", *arguments)
     assert done.returncode == 2
     assert "name one server" in done.stderr

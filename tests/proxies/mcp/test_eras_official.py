@@ -23,7 +23,9 @@ STUB = str(APPS / "exotic_server.py")
 
 
 @pytest.mark.parametrize("upstream", ["legacy", "modern"])
-@pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
+@pytest.mark.parametrize(
+    "mode", ["legacy", pytest.param("auto", marks=pytest.mark.process), "2026-07-28"]
+)
 def test_the_official_client_is_asked_and_answers(mode: str, upstream: str, tmp_path: Path) -> None:
     wire = Wire()
     asked: list[str] = []

@@ -91,7 +91,7 @@ def test_the_server_is_told_what_can_be_asked_here(tmp_path: Path) -> None:
         assert told["clientInfo"] == {"name": f"raw (via abp-bridge {VERSION})", "version": "1"}
 
 
-def test_roots_are_the_hosts_or_the_persons(tmp_path: Path) -> None:
+def test_root_option_is_used_for_a_host_without_roots(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     with proxied(tmp_path, "--root", str(folder), capabilities={"elicitation": FORM}) as host:
@@ -100,7 +100,7 @@ def test_roots_are_the_hosts_or_the_persons(tmp_path: Path) -> None:
         assert said["result"] == {"roots": [{"uri": folder.as_uri(), "name": "mine"}]}
 
 
-def test_a_host_with_roots_is_asked_for_them_itself(tmp_path: Path) -> None:
+def test_roots_of_the_host_come_before_the_option(tmp_path: Path) -> None:
     has: Json = {"elicitation": FORM, "roots": {"listChanged": True}}
     with proxied(tmp_path, "--root", str(tmp_path), capabilities=has) as host:
         assert host.to_server("initialize")[0]["capabilities"]["roots"] == has["roots"]
@@ -110,7 +110,7 @@ def test_a_host_with_roots_is_asked_for_them_itself(tmp_path: Path) -> None:
         assert json.loads(host.text(call))["result"] == {"roots": []}
 
 
-def test_what_the_server_says_that_is_no_message_is_on_stderr(
+def test_output_that_is_not_json_goes_to_stderr(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
@@ -122,7 +122,7 @@ def test_what_the_server_says_that_is_no_message_is_on_stderr(
             assert f"[{PYTHON} mcp_server.py] {line}" in said
 
 
-def test_what_the_server_says_on_stderr_moves_no_cursor(
+def test_control_characters_of_the_server_are_escaped_on_stderr(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
@@ -151,7 +151,7 @@ def test_ids_that_look_alike_are_not_mixed_up(tmp_path: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("separated", [True, False])
-def test_a_server_that_cannot_be_started_is_named(separated: bool) -> None:
+def test_missing_server_program_is_reported(separated: bool) -> None:
     command = [*MCP, *(["--"] if separated else []), "no-such-server-here"]
     ended = subprocess.run(
         command, input=b"", capture_output=True, env=environment(), timeout=PATIENCE, check=False
@@ -176,7 +176,7 @@ with open(sys.argv[1], "w") as counted:
 
 
 @pytest.mark.process
-def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
+def test_server_is_held_up_while_the_host_does_not_read(tmp_path: Path) -> None:
     """A server that says more than its host reads is held up, and not kept in memory."""
     hello: Json = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
     info = {"name": "h", "version": "1"}
@@ -198,7 +198,7 @@ def test_who_does_not_read_holds_up_who_writes(tmp_path: Path) -> None:
     assert counted.stat().st_size < 5_000
 
 
-def test_a_line_that_is_too_long_is_answered_where_its_id_is_seen(
+def test_line_over_the_limit_gets_an_error_if_its_id_is_found(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     long = b"x" * (MAX_LINE + 2**20)

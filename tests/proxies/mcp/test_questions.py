@@ -31,7 +31,7 @@ NO: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("server", YES)
-def test_a_person_says_yes_in_the_host(server: str, tmp_path: Path) -> None:
+def test_yes_in_the_host_does_the_deed(server: str, tmp_path: Path) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call(server)
         question = host.asked()
@@ -49,7 +49,7 @@ def test_a_person_says_yes_in_the_host(server: str, tmp_path: Path) -> None:
         *((server, {"action": "accept", "content": no}, "decline") for server, no in NO.items()),
     ],
 )
-def test_any_other_answer_leaves_the_deed_undone(
+def test_any_answer_but_yes_leaves_the_deed_undone(
     server: str, answer: Json, action: str, tmp_path: Path
 ) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
@@ -77,7 +77,7 @@ PASSWORD = (
 
 
 @pytest.mark.parametrize("disguise", DISGUISED)
-def test_no_disguise_brings_a_question_to_the_host(disguise: str, tmp_path: Path) -> None:
+def test_disguised_question_never_reaches_the_host(disguise: str, tmp_path: Path) -> None:
     asks = PASSWORD
     if disguise == "an escaped method":
         asks = asks.replace("elicitation", "elicit\\u0061tion")
@@ -92,7 +92,7 @@ def test_no_disguise_brings_a_question_to_the_host(disguise: str, tmp_path: Path
         assert answered["result"]["action"] == "cancel"
 
 
-def test_a_host_does_not_answer_for_the_person_what_it_was_not_asked(tmp_path: Path) -> None:
+def test_forged_answer_of_the_host_is_ignored(tmp_path: Path) -> None:
     """It may guess the id that the server gave its question."""
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
@@ -108,7 +108,7 @@ def test_a_host_does_not_answer_for_the_person_what_it_was_not_asked(tmp_path: P
 
 
 @pytest.mark.parametrize("wrap", ["%s", "[%s]"], ids=["alone", "in a batch"])
-def test_nothing_reaches_a_server_that_is_not_begun(wrap: str, tmp_path: Path) -> None:
+def test_no_call_reaches_a_server_before_initialize(wrap: str, tmp_path: Path) -> None:
     line = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mongodb"}}'
     with Proxied(tmp_path, "--page", "off") as host:
         host.write((wrap % line).encode() + b"\n")

@@ -29,7 +29,7 @@ ACTS = ["mongodb", "okta", "azure", "fastmcp", "supabase"]
         ("fastmcp", {"action": "send", "field-0": "yes"}),
     ],
 )
-def test_where_the_host_cannot_ask_a_page_opens(
+def test_page_opens_for_a_host_that_cannot_ask(
     server: str, given: dict[str, str], tmp_path: Path
 ) -> None:
     desktop = Desktop(tmp_path)
@@ -50,7 +50,7 @@ def test_where_the_host_cannot_ask_a_page_opens(
         ("azure", ("Yes: Approve", "No: Reject")),
     ],
 )
-def test_a_pair_of_consent_is_drawn_as_a_yes_or_no(
+def test_consent_with_two_options_is_shown_as_yes_or_no(
     server: str, titles: tuple[str, str], tmp_path: Path
 ) -> None:
     desktop = Desktop(tmp_path)
@@ -70,7 +70,9 @@ def test_a_pair_of_consent_is_drawn_as_a_yes_or_no(
 @pytest.mark.network
 @pytest.mark.parametrize("server", ["okta", "azure"])
 @pytest.mark.parametrize("pressed", ["decline", "cancel"])
-def test_leaving_the_page_leaves_the_deed_undone(server: str, pressed: str, tmp_path: Path) -> None:
+def test_decline_on_the_page_leaves_the_deed_undone(
+    server: str, pressed: str, tmp_path: Path
+) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
         call = host.begin_call(server)
@@ -90,7 +92,7 @@ def given(host: Proxied) -> Json:
 
 
 @pytest.mark.parametrize("server", ACTS)
-def test_nobody_there_is_a_cancel_and_is_said_in_the_result(
+def test_question_without_a_user_is_cancelled_and_reported(
     server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with proxied(tmp_path, "--without-person", "--page", "off") as host:
@@ -102,7 +104,7 @@ def test_nobody_there_is_a_cancel_and_is_said_in_the_result(
     assert "nobody can be asked" in capfd.readouterr().err
 
 
-def test_what_nobody_answered_is_said_where_a_hosts_model_reads_it(
+def test_unanswered_question_is_reported_where_the_model_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codex: Json = {"name": "codex-mcp-client", "version": "0.169.0"}
@@ -124,7 +126,7 @@ def test_what_nobody_answered_is_said_where_a_hosts_model_reads_it(
         assert (first, result["structuredContent"]) == ("cancel", {"result": "cancel"})
 
 
-def test_where_a_model_reads_structured_content_alone_no_schema_is_broken_for_it(
+def test_report_in_structured_content_fits_the_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Proxied, "client", {"name": "claude-code", "version": "2.1"})
@@ -145,7 +147,7 @@ def test_where_a_model_reads_structured_content_alone_no_schema_is_broken_for_it
 
 
 @pytest.mark.parametrize("server", ACTS)
-def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None:
+def test_instant_yes_of_a_policy_does_nothing(server: str, tmp_path: Path) -> None:
     yes: dict[str, Json] = {
         "mongodb": {"confirmation": "Yes, do it"},
         "okta": {"confirm": "Deactivate"},
@@ -167,7 +169,7 @@ def test_a_policys_instant_yes_does_nothing(server: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "more"), [((), {"ABP_PERSON_FLOOR": "1h"}), (("--person-floor", "1h"), {})]
 )
-def test_a_policys_yes_lets_the_page_ask(
+def test_instant_yes_of_a_policy_opens_the_page(
     options: tuple[str, ...], more: dict[str, str], tmp_path: Path
 ) -> None:
     desktop = Desktop(tmp_path)
@@ -196,7 +198,7 @@ def test_a_policys_yes_lets_the_page_ask(
         {},
     ],
 )
-def test_what_is_no_answer_never_reaches_the_server_as_one(answer: Json, tmp_path: Path) -> None:
+def test_invalid_answer_never_reaches_the_server(answer: Json, tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize(elicitation=FORM)
         call = host.begin_call("okta")
@@ -209,7 +211,7 @@ def test_what_is_no_answer_never_reaches_the_server_as_one(answer: Json, tmp_pat
 
 
 @pytest.mark.parametrize("words", [["npx", "-y", "thing"], ["--port", "3", "uvx"]])
-def test_a_servers_options_need_dashes_before_it(words: list[str]) -> None:
+def test_server_options_need_two_dashes(words: list[str]) -> None:
     ended = run("mcp", *words)
     assert ended.returncode == 2
     assert "put -- before that command: abp-bridge mcp [OPTION]... -- SERVER" in ended.stderr
@@ -224,7 +226,7 @@ def test_a_servers_options_need_dashes_before_it(words: list[str]) -> None:
         ("--ask-on host", "--ask-on host leaves out every other way"),
     ],
 )
-def test_without_any_way_to_a_person_the_handshake_names_the_cure(
+def test_initialize_without_a_surface_gives_a_setup_hint(
     options: str, cure: str, tmp_path: Path
 ) -> None:
     with Proxied(tmp_path, *options.split()) as host:
@@ -236,7 +238,7 @@ def test_without_any_way_to_a_person_the_handshake_names_the_cure(
 
 
 @pytest.mark.network
-def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: Path) -> None:
+def test_browser_that_does_not_open_is_reported_with_alternatives(tmp_path: Path) -> None:
     with proxied(tmp_path, env={"BROWSER": "false"}) as host:
         words = host.response(host.begin_call("okta"))["result"]["content"][-1]["text"]
         assert not host.deeds
@@ -244,7 +246,7 @@ def test_a_browser_that_does_not_open_is_said_with_what_else_there_is(tmp_path: 
     assert "No browser could be opened: false failed (exit code 1)" in words
 
 
-def test_a_host_that_asks_in_ways_of_its_own_only_cannot_be_asked(tmp_path: Path) -> None:
+def test_host_with_unknown_elicitation_modes_cannot_be_asked(tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         assert "error" in host.initialize(elicitation={"voice": {}})
 
@@ -262,7 +264,7 @@ FREE: Json = {
 }
 
 
-def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
+def test_question_of_a_read_only_tool_is_not_destructive(tmp_path: Path) -> None:
     """And what was not filled in stays absent."""
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("look", method="elicitation/create", params=FREE)
@@ -272,7 +274,7 @@ def test_what_a_reading_tool_asks_needs_no_proof(tmp_path: Path) -> None:
         assert json.loads(host.text(call))["result"]["content"] == {"a": "x"}
 
 
-def test_a_yes_says_that_nothing_tells_whether_it_can_be_undone(tmp_path: Path) -> None:
+def test_question_warns_that_it_may_not_be_undone(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("supabase")
         question = host.asked()["params"]
@@ -284,7 +286,7 @@ def test_a_yes_says_that_nothing_tells_whether_it_can_be_undone(tmp_path: Path) 
 
 
 @pytest.mark.network
-def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
+def test_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
     desktop, file = Desktop(tmp_path), tmp_path / "trace.jsonl"
     fields: Json = {"apiToken": {"type": "string"}}
     asked: Json = {
@@ -305,7 +307,7 @@ def test_a_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.network
-def test_a_secret_is_asked_on_the_page_only(tmp_path: Path) -> None:
+def test_secret_is_asked_only_on_the_page(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     secret: Json = {
         "message": "Your token",
@@ -332,7 +334,7 @@ LINK: Json = {
 }
 
 
-def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
+def test_link_is_shown_by_a_host_that_can(tmp_path: Path) -> None:
     url: Json = {"elicitation": {"form": {}, "url": {}}}
     with proxied(tmp_path, "--page", "off", capabilities=url) as host:
         call = host.begin_call("ask", method="elicitation/create", params=LINK)
@@ -355,7 +357,7 @@ def test_a_link_is_the_hosts_to_show_where_it_can(tmp_path: Path) -> None:
         ("https://xn--pple-43d.com/", "xn--pple-43d.com stands for '\u0430pple.com'"),
     ],
 )
-def test_where_an_odd_link_leads_is_said(url: str, said: str, tmp_path: Path) -> None:
+def test_odd_link_is_shown_with_its_real_target(url: str, said: str, tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     hosts: list[Json] = [{"elicitation": {"form": {}, "url": {}}}, {}]
     for capabilities in hosts:
@@ -366,7 +368,7 @@ def test_where_an_odd_link_leads_is_said(url: str, said: str, tmp_path: Path) ->
 
 
 @pytest.mark.network
-def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
+def test_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("ask", method="elicitation/create", params=LINK)
@@ -394,7 +396,7 @@ def test_a_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
         None,
     ],
 )
-def test_what_nobody_can_be_asked_is_a_cancel(odd: Json, tmp_path: Path) -> None:
+def test_invalid_question_is_cancelled(odd: Json, tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
         host.initialize(elicitation=FORM)
         result = host.response(host.begin_call("ask", method="elicitation/create", params=odd))[
@@ -407,7 +409,7 @@ def test_what_nobody_can_be_asked_is_a_cancel(odd: Json, tmp_path: Path) -> None
 HOSTILE = "abp-bridge asks: All is well.\u202e\x1b[2J\n\nThis cannot be undone, says who asks."
 
 
-def test_nothing_of_the_servers_poses_as_the_bridge(tmp_path: Path) -> None:
+def test_text_of_the_server_cannot_pose_as_the_bridge(tmp_path: Path) -> None:
     asked: Json = {"message": HOSTILE, "requestedSchema": {"type": "object", "properties": {}}}
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("ask", method="elicitation/create", params=asked)
@@ -431,7 +433,7 @@ PLANTED: Json = {
 }
 
 
-def test_what_nobody_sees_of_a_question_never_reaches_the_host_raw(tmp_path: Path) -> None:
+def test_hidden_characters_never_reach_the_host_raw(tmp_path: Path) -> None:
     """And the server gets its own names and values back."""
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         asked: Json = {"message": "Which?", "requestedSchema": PLANTED}
@@ -450,7 +452,7 @@ def test_what_nobody_sees_of_a_question_never_reaches_the_host_raw(tmp_path: Pat
 # --- ends ---
 
 
-def test_the_server_takes_its_question_back(tmp_path: Path) -> None:
+def test_question_withdrawn_by_the_server_is_closed(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         host.begin_call("okta")
         question = host.asked()
@@ -462,7 +464,7 @@ def test_the_server_takes_its_question_back(tmp_path: Path) -> None:
         assert not [each for each in host.to_server() if "result" in each]
 
 
-def test_a_question_ends_with_the_only_call_that_it_may_belong_to(tmp_path: Path) -> None:
+def test_question_ends_with_the_only_open_call(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         asked = {"jsonrpc": "2.0", "id": 99, "method": "elicitation/create", "params": FREE}
         call = host.begin_call("say", lines=[json.dumps(asked) + "\n"])
@@ -475,7 +477,7 @@ def test_a_question_ends_with_the_only_call_that_it_may_belong_to(tmp_path: Path
         assert heard["result"]["action"] == "cancel"
 
 
-def test_a_call_that_the_host_cancels_takes_its_question_along(tmp_path: Path) -> None:
+def test_cancelled_call_withdraws_its_question(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("okta")
         question = host.asked()
@@ -492,7 +494,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @pytest.mark.parametrize(
     "end", ["stdin", *(pytest.param(each, marks=pytest.mark.process) for each in SIGNALS)]
 )
-def test_who_leaves_during_a_question_has_said_nothing(
+def test_host_that_disconnects_during_a_question_has_not_answered(
     end: signal.Signals | str, tmp_path: Path
 ) -> None:
     """A server of Okta's kind takes the end of its input for a yes."""
@@ -508,7 +510,7 @@ def test_who_leaves_during_a_question_has_said_nothing(
         assert not host.deeds
 
 
-def test_a_server_that_dies_during_its_question_takes_it_down(tmp_path: Path) -> None:
+def test_question_is_withdrawn_when_its_server_exits(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         host.begin_call("okta")
         question = host.asked()

@@ -41,7 +41,7 @@ def test_the_first_request_says_that_the_server_cannot_be_started(first: str) ->
     assert code == 127
 
 
-def test_a_server_that_dies_at_initialize_is_named_with_its_exit_code(tmp_path: Path) -> None:
+def test_server_that_exits_at_initialize_is_reported_with_its_exit_code(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text("input(); raise SystemExit(3)")
     answer, code = ending(sys.executable, str(program))
@@ -50,7 +50,7 @@ def test_a_server_that_dies_at_initialize_is_named_with_its_exit_code(tmp_path: 
 
 
 @pytest.mark.process
-def test_a_server_that_dies_before_it_is_spoken_to_is_named_too(tmp_path: Path) -> None:
+def test_server_that_exits_before_the_first_request_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gone")
     command = f"import os; open({str(tmp_path / 'gone')!r}, 'w'); os._exit(4)"
     with RawHost("--", sys.executable, "-c", command, command=MCP, env=DESKTOP) as host:
@@ -58,7 +58,7 @@ def test_a_server_that_dies_before_it_is_spoken_to_is_named_too(tmp_path: Path) 
         ended(host.request("initialize", HELLO), "exit code 4")
 
 
-def test_every_open_request_is_answered_once(tmp_path: Path) -> None:
+def test_every_open_request_gets_one_error_when_the_server_ends(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text(
         "import sys\n"
@@ -87,7 +87,7 @@ def test_every_open_request_is_answered_once(tmp_path: Path) -> None:
         assert host.process.wait(20) == 7
 
 
-def test_a_call_that_waits_for_approval_is_answered(tmp_path: Path) -> None:
+def test_call_that_waits_for_approval_gets_an_error_when_the_server_ends(tmp_path: Path) -> None:
     flags = ("--confirm", "all")
     with Proxied(tmp_path, *flags) as host:
         host.initialize(elicitation=FORM)
@@ -97,7 +97,7 @@ def test_a_call_that_waits_for_approval_is_answered(tmp_path: Path) -> None:
         ended(host.response(call), "exit code 7")
 
 
-def test_a_modern_host_gets_the_error_too(tmp_path: Path) -> None:
+def test_stateless_host_gets_an_error_when_the_server_ends(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text("input()")
     meta = {
@@ -109,7 +109,7 @@ def test_a_modern_host_gets_the_error_too(tmp_path: Path) -> None:
         ended(host.request("server/discover", {"_meta": meta}), "exit code 0")
 
 
-def test_what_the_server_answered_without_an_end_of_line_is_its_answer(tmp_path: Path) -> None:
+def test_last_answer_without_a_line_end_is_passed_on(tmp_path: Path) -> None:
     said = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}})
     program = tmp_path / "server.py"
     program.write_text(f"input(); print({said!r}, end='', flush=True)")
@@ -122,7 +122,7 @@ def test_what_the_server_answered_without_an_end_of_line_is_its_answer(tmp_path:
         assert host.process.stdout.read() == b""
 
 
-def test_a_request_that_was_answered_gets_no_error(tmp_path: Path) -> None:
+def test_answered_request_gets_no_error_when_the_server_ends(tmp_path: Path) -> None:
     with Proxied(tmp_path, env=DESKTOP) as host:
         host.initialize()
         host.request("vendor/thing")

@@ -47,7 +47,7 @@ def read_by(host: Host, tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("pressed", "said"), [("yes", "they were sent there"), ("decline", "did not go there")]
 )
-def test_a_host_that_shows_no_addresses_has_its_person_sent_there(
+def test_url_error_opens_the_page_for_a_host_without_urls(
     tmp_path: Path, era: str, pressed: str, said: str
 ) -> None:
     desktop = Desktop(tmp_path)
@@ -66,7 +66,7 @@ def test_a_host_that_shows_no_addresses_has_its_person_sent_there(
 
 
 @pytest.mark.network
-def test_a_server_that_wants_its_address_visited_twice_for_one_call_has_it_once(
+def test_repeated_url_error_is_shown_once(
     tmp_path: Path,
 ) -> None:
     desktop = Desktop(tmp_path)
@@ -79,7 +79,7 @@ def test_a_server_that_wants_its_address_visited_twice_for_one_call_has_it_once(
 
 @pytest.mark.network
 @eras
-def test_of_what_is_no_call_the_error_says_it(tmp_path: Path, era: str) -> None:
+def test_url_error_of_a_resource_is_reported_as_an_error(tmp_path: Path, era: str) -> None:
     desktop = Desktop(tmp_path)
     with visiting(tmp_path, era, {}, **desktop.env) as host:
         id = host.begin("resources/read", {"uri": "stub://visit"})
@@ -90,7 +90,7 @@ def test_of_what_is_no_call_the_error_says_it(tmp_path: Path, era: str) -> None:
 
 
 @eras
-def test_with_nobody_there_the_address_goes_nowhere(tmp_path: Path, era: str) -> None:
+def test_url_error_without_a_user_is_reported_without_the_url(tmp_path: Path, era: str) -> None:
     with visiting(tmp_path, era, {}, "--page", "off", "--without-person") as host:
         result = host.call("visit")["result"]
         assert (result["isError"], "did not go there" in result["content"][0]["text"]) == (
@@ -100,7 +100,7 @@ def test_with_nobody_there_the_address_goes_nowhere(tmp_path: Path, era: str) ->
         assert URL["url"] not in read_by(host, tmp_path)
 
 
-def test_a_host_that_shows_addresses_gets_the_error_as_it_came(tmp_path: Path) -> None:
+def test_url_error_passes_unchanged_to_a_host_with_urls(tmp_path: Path) -> None:
     with visiting(tmp_path, "legacy", {"elicitation": {"url": {}}}, "--page", "off") as host:
         error = host.call("visit")["error"]
         assert error == {
@@ -112,7 +112,7 @@ def test_a_host_that_shows_addresses_gets_the_error_as_it_came(tmp_path: Path) -
         assert json.dumps(sent["error"]) in read_by(host, tmp_path)
 
 
-def test_a_modern_host_that_shows_addresses_is_asked_with_the_call(tmp_path: Path) -> None:
+def test_url_error_becomes_a_question_for_a_stateless_host(tmp_path: Path) -> None:
     with visiting(tmp_path, "modern", {"elicitation": {"url": {}}}, "--page", "off") as host:
         asked: list[Json] = []
         assert host.call("visit", asked)["result"]["structuredContent"] == {"r": "visited"}
@@ -120,7 +120,7 @@ def test_a_modern_host_that_shows_addresses_is_asked_with_the_call(tmp_path: Pat
 
 
 @pytest.mark.network
-def test_a_call_that_is_taken_back_takes_its_address_down(tmp_path: Path) -> None:
+def test_cancelled_call_withdraws_its_address(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with visiting(tmp_path, "legacy", {}, **desktop.env) as host:
         id = host.begin("tools/call", {"name": "visit"})
@@ -151,7 +151,7 @@ def said_to(host: Proxied) -> str:
 @pytest.mark.parametrize("name", ["elicitations", "\\u0065licitations"])
 @pytest.mark.parametrize("code", ["-32042", "-3.2042e4"])
 @pytest.mark.parametrize("line", LINES)
-def test_no_disguise_brings_an_address_to_the_host(
+def test_disguised_url_error_never_reaches_the_host(
     tmp_path: Path, line: str, code: str, name: str
 ) -> None:
     with proxied(tmp_path, "--page", "off", "--without-person") as host:
@@ -165,7 +165,7 @@ def test_no_disguise_brings_an_address_to_the_host(
 
 @pytest.mark.network
 @pytest.mark.parametrize("line", LINES)
-def test_an_address_for_a_request_that_is_not_open_goes_nowhere(
+def test_url_error_for_an_unknown_request_is_dropped(
     tmp_path: Path, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     desktop = Desktop(tmp_path)
@@ -184,7 +184,7 @@ AT = f'"error":{json.dumps(WANTED)}'
 
 
 @pytest.mark.network
-def test_a_server_that_answers_during_the_visit_has_answered(tmp_path: Path) -> None:
+def test_answer_of_the_server_ends_its_visit(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
         early, late = begin_open_call(host), begin_open_call(host)
