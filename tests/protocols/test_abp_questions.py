@@ -278,6 +278,14 @@ ORDINARY: dict[str, tuple[Json, list[tuple[Json, Json]]]] = {
             ({"a": "a"}, None),
         ],
     ),
+    "a choice with titles": (
+        form({"a": {"oneOf": [{"const": "x", "title": "X"}, {"const": "y"}]}}, "a"),
+        [({"a": "X"}, {"a": "x"}), ({"a": "mud"}, None)],
+    ),
+    "a property that is inherited twice": (
+        {"allOf": [form({"a": True}), form({"a": COLOURS}, "a")]},
+        [({"a": "red"}, {"a": "red"}), ({"a": "mud"}, None)],
+    ),
 }
 
 
