@@ -161,6 +161,7 @@ KEPT: dict[str, Json] = {
         "mimeType": "application/pdf",
         "encoding": "utf-8",
     },
+    "content that is no base64": {"content": "%PDF-1.7", "mimeType": "application/pdf"},
     "content that is no text": {"content": 5, "mimeType": "application/pdf"},
     "a digest beside a type": {"sha512": DIGEST, "mimeType": "application/pdf"},
     "prose beside a type": {"about": PROSE, "mimeType": "application/pdf"},

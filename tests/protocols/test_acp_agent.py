@@ -305,6 +305,12 @@ def test_permission_shows_the_tool_call(tool_call: Json, words: str) -> None:
     assert leave(**tool_call).message == "\n\n".join(filter(None, ("Do it", words)))
 
 
+def test_refusal_rejects_once_and_never_always() -> None:
+    refused: Json = agent.encode_refusal({"options": OPTIONS})
+    assert refused["outcome"] == {"outcome": "selected", "optionId": "4"}
+    assert agent.encode_refusal({"options": OPTIONS[:3]}) == agent.CANCELLED
+
+
 def test_permission_keeps_the_uncut_tool_call() -> None:
     question = leave(rawInput={"text": "x" * 5_000})
     assert "more characters not shown" in question.message

@@ -136,6 +136,7 @@ def test_optional_field_can_be_left_empty() -> None:
     assert shown == ["Leave empty", "Leave empty", "Leave empty (no answer)"]
     assert decode_answers(question, {"answers": [[label] for label in shown]}) == {}
     assert encode_answers(question, {}) == [[label] for label in shown]
+    assert encode_answers(question, {"c": "x"})[2] == ["x"]
     assert decode_answers(question, {"answers": [["a"], [], ["Leave empty"]]}) == {
         "a": "a",
         "b": [],
