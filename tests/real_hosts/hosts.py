@@ -63,7 +63,6 @@ def accept(**content: Json) -> Json:
     return {"action": "accept", "content": content}
 
 
-DECLINE = {"action": "decline"}
 CANCEL = {"action": "cancel"}
 LEGACY: Json = {"ABP_MCP_MODERN": "false"}
 COLOUR = {  # what Claude asks by itself, with `AskUserQuestion`
