@@ -5,6 +5,7 @@ bridge.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import sys
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ import anyio
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, expect
+from support.harness import PATIENCE
 from support.http_server import Reply, Request, serving
 from support.paths import ROOT
 from support.programs import Programs
@@ -55,10 +57,11 @@ async def test_axe_finds_nothing_in_any_state_light_or_dark(browser: Browser) ->
         await tab.emulate_media(color_scheme="light")
         assert await tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
-    async with anyio.create_task_group() as tasks:
-        await screenshots.visit(LazyPageServer(tasks), browser, look)
-        tasks.cancel_scope.cancel()
-    await screenshots.visit_inbox(browser, look)
+    async with asyncio.timeout(8 * PATIENCE):  # which sets no time of a question
+        async with anyio.create_task_group() as tasks:
+            await screenshots.visit(LazyPageServer(tasks), browser, look)
+            tasks.cancel_scope.cancel()
+        await screenshots.visit_inbox(browser, look)
     assert found == {}
     assert len(seen) == 22
 
@@ -171,12 +174,13 @@ async def test_a_bridge_that_dies_is_said_and_who_has_its_port_then_gets_nothing
 
     command = [sys.executable, "-m", "abp_bridge", "ask", "input", "Name?", "--on", "page"]
     env = programs.environment(BROWSER=programs.add("browser"))
-    async with await anyio.open_process(command, env=env) as bridge:
-        tab = await person.new_page()
-        await tab.goto((await programs.wait())[0][1])
-        await tab.get_by_role("textbox").fill("Ada")
-        bridge.kill()
-        await bridge.wait()
+    with anyio.fail_after(2 * PATIENCE):
+        async with await anyio.open_process(command, env=env) as bridge:
+            tab = await person.new_page()
+            await tab.goto((await programs.wait())[0][1])
+            await tab.get_by_role("textbox").fill("Ada")
+            bridge.kill()
+            await bridge.wait()
     with serving(answer, urlsplit(tab.url).port or 0):
         await expect(tab.get_by_role("alert")).to_contain_text("The bridge has gone")
         await expect(tab.get_by_label("What you typed")).to_have_value("Ada")
