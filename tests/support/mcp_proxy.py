@@ -1,5 +1,5 @@
-"""What tests of `abp-bridge mcp` stand on: a raw host, the proxy, and a server that asks as real
-ones do; all are processes, and both ends are held against the official types.
+"""What tests of `abp-bridge mcp` need: a raw host, the proxy, and a server that asks as real ones
+do. Both ends are checked against the official types.
 """
 
 from __future__ import annotations

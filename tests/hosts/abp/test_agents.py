@@ -157,7 +157,7 @@ ENDS: dict[str, tuple[Json, str, str]] = {
 
 
 @pytest.mark.parametrize(("response", "code", "outcome"), ENDS.values(), ids=ENDS)
-def test_how_it_ended_is_what_the_app_gets(
+def test_outcome_of_the_agent_is_what_the_app_gets(
     asked: AbpAgent, response: Json, code: str, outcome: str
 ) -> None:
     call = asked.ask("elicitation/confirm", message="Go on?")
@@ -167,7 +167,7 @@ def test_how_it_ended_is_what_the_app_gets(
     assert got["metadata"]["outcome"] == outcome
 
 
-def test_a_default_is_given_where_nobody_answered(asked: AbpAgent) -> None:
+def test_unanswered_preference_returns_its_default(asked: AbpAgent) -> None:
     call = asked.ask("elicitation/preference", prompt="Seat?", default="aisle")
     asked.answer(asked.question(), **CANCELLED)
     got = asked.response(call)["result"]["data"]
@@ -176,7 +176,7 @@ def test_a_default_is_given_where_nobody_answered(asked: AbpAgent) -> None:
     assert got["metadata"]["outcome"] == "declined"
 
 
-def test_what_does_not_fit_is_asked_again(asked: AbpAgent) -> None:
+def test_invalid_answer_of_the_agent_is_asked_again(asked: AbpAgent) -> None:
     call = asked.ask("elicitation/input", prompt="Who?", schema={"type": "string", "minLength": 3})
     asked.answer(asked.question(), {"value": "A"})
     question = asked.question()
@@ -185,14 +185,14 @@ def test_what_does_not_fit_is_asked_again(asked: AbpAgent) -> None:
     assert asked.response(call)["result"]["data"]["data"] == {"value": "Ada"}
 
 
-def test_a_secret_never_passes_through_an_agent(agent: AbpAgent) -> None:
+def test_secret_never_passes_through_an_agent(agent: AbpAgent) -> None:
     call = agent.ask("elicitation/input", prompt="Password?", schema={"format": "password"})
     got = agent.response(call)["result"]["data"]  # and no question came before it
     assert got["error"]["code"] == "NOT_SUPPORTED"
     assert not [each for each in agent._passed if "id" in each]
 
 
-def test_what_is_asked_and_told_names_the_agents_own_call(agent: AbpAgent) -> None:
+def test_questions_and_notifications_name_the_agents_call(agent: AbpAgent) -> None:
     request = {"method": "elicitation/confirm", "params": {"message": "?"}}
     call = agent.begin_capability("demo.ask", call="mine", request=request)
     question = agent.question()
@@ -208,7 +208,7 @@ def test_what_is_asked_and_told_names_the_agents_own_call(agent: AbpAgent) -> No
     assert started["capability"] == "demo.work"
 
 
-def test_what_an_app_tells_is_told(agent: AbpAgent) -> None:
+def test_notifications_of_the_app_reach_the_agent(agent: AbpAgent) -> None:
     changed = {"event": "state/changed", "data": {"field": "cart", "newValue": 2}}
     agent.call("demo.tell", **changed)
     assert agent.notified("notifications/state/changed") == changed["data"]
@@ -219,14 +219,14 @@ def test_what_an_app_tells_is_told(agent: AbpAgent) -> None:
     assert "demo.grown" in [each["name"] for each in listed]
 
 
-def test_a_failure_keeps_the_apps_own_words(asked: AbpAgent) -> None:
+def test_failure_keeps_the_apps_message(asked: AbpAgent) -> None:
     failed = asked.call("demo.fail")
     assert failed["success"] is False
     assert failed["error"]["code"] == "PRINTER_JAM"
     assert failed["error"]["alternatives"] == ["demo.file"]
 
 
-def test_a_cancelled_call_takes_its_question_down(agent: AbpAgent) -> None:
+def test_cancelled_call_withdraws_its_question(agent: AbpAgent) -> None:
     request = {"method": "elicitation/confirm", "params": {"message": "?"}}
     call = agent.begin_capability("demo.ask", call="mine", request=request)
     question = agent.question()
@@ -241,7 +241,7 @@ def test_a_cancelled_call_takes_its_question_down(agent: AbpAgent) -> None:
     assert again == {"callId": "mine", "cancelled": False, "reason": "no such call is running"}
 
 
-def test_shutdown_ends_the_session_and_another_can_begin(agent: AbpAgent) -> None:
+def test_session_can_begin_again_after_shutdown(agent: AbpAgent) -> None:
     assert agent.result("shutdown", {"reason": "done"}) == {}
     refused = agent.result("capabilities/list", {})
     assert refused["error"]["code"] == "NOT_INITIALIZED"
@@ -249,13 +249,13 @@ def test_shutdown_ends_the_session_and_another_can_begin(agent: AbpAgent) -> Non
     assert agent.call("demo.echo", value="hi")["success"] is True
 
 
-def test_an_agent_that_leaves_ends_everything(agent: AbpAgent) -> None:
+def test_agent_that_disconnects_ends_the_bridge(agent: AbpAgent) -> None:
     agent.ask("elicitation/confirm", message="?")
     agent.question()
     assert agent.end() == 0
 
 
-def test_data_pass_as_they_are(asked: AbpAgent) -> None:
+def test_data_pass_unchanged(asked: AbpAgent) -> None:
     """A file is its content, and what nobody sees is there; a question is drawn, and says it."""
     file = asked.call("demo.file")["data"]
     assert base64.b64decode(file["content"]).startswith(b"\x89PNG")
@@ -280,7 +280,7 @@ def test_shutdown_ends_a_call_before_it_is_answered(agent: AbpAgent) -> None:
 # --- what an agent must not be, or cannot do ------------------------------------------------------
 
 
-def test_a_method_that_it_turns_out_not_to_have_is_asked_for_once() -> None:
+def test_missing_method_of_the_agent_is_requested_once() -> None:
     with json_rpc() as agent:
         agent.open()
         call = agent.ask("elicitation/input", prompt="?")
@@ -296,7 +296,7 @@ def test_a_method_that_it_turns_out_not_to_have_is_asked_for_once() -> None:
 
 
 @pytest.mark.parametrize("who", ["model", "nobody"])
-def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
+def test_answer_marked_as_not_the_users_is_refused(who: str) -> None:
     """And what cannot be undone is not done on a machine's word."""
     with json_rpc(env={"ABP_PERSON_FLOOR": "400"}) as agent:
         agent.open()
@@ -308,7 +308,7 @@ def test_who_says_that_no_person_answered_is_believed(who: str) -> None:
         assert got["metadata"]["answeredBy"] == who
 
 
-def test_who_does_not_want_to_hear_gets_a_summary() -> None:
+def test_agent_without_notifications_gets_a_summary() -> None:
     with json_rpc() as agent:
         agent.open({"notifications": False, "progress": False})
         worked = agent.call("demo.work")
@@ -334,7 +334,7 @@ WRONG: dict[str, tuple[str, Json, str]] = {
 
 
 @pytest.mark.parametrize(("method", "params", "code"), WRONG.values(), ids=WRONG)
-def test_a_wrong_request_is_a_failure_in_abps_words(method: str, params: Json, code: str) -> None:
+def test_wrong_request_gets_an_abp_error(method: str, params: Json, code: str) -> None:
     with json_rpc() as agent:
         agent.open()
         got = agent.result(method, params)
@@ -342,7 +342,7 @@ def test_a_wrong_request_is_a_failure_in_abps_words(method: str, params: Json, c
         assert agent.call("demo.echo", value="hi")["success"] is True
 
 
-def test_what_is_no_abp_is_an_error() -> None:
+def test_method_outside_abp_is_an_error() -> None:
     with json_rpc() as agent:
         agent.open()
         assert agent.request("tools/list")["error"]["code"] == -32601
@@ -351,7 +351,7 @@ def test_what_is_no_abp_is_an_error() -> None:
 
 
 @pytest.mark.process
-def test_an_app_that_cannot_be_connected_refuses_the_session() -> None:
+def test_app_that_cannot_be_connected_refuses_the_session() -> None:
     with AbpAgent("--app", "stdio:false") as agent:
         refused = agent.open()
         assert refused["success"] is False
@@ -359,7 +359,7 @@ def test_an_app_that_cannot_be_connected_refuses_the_session() -> None:
         assert agent.result("capabilities/list", {})["error"]["code"] == "NOT_INITIALIZED"
 
 
-def test_a_question_that_its_app_takes_back_is_taken_down(tmp_path: Path) -> None:
+def test_question_withdrawn_by_its_app_is_closed(tmp_path: Path) -> None:
     """By the notification of ours, which an app may send too; it has its one answer."""
     asks = {"ask": {"method": "elicitation/confirm", "params": {"message": "?"}}, "aloud": True}
     back = {"tell": "notifications/elicitation/withdrawn", "params": {"requestId": "q1"}}
@@ -406,7 +406,7 @@ def test_two_apps_with_the_same_capabilities_are_told_apart() -> None:
 
 
 @pytest.mark.network
-def test_a_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
+def test_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
     """It is told an address, and the person a link and a code where no agent reads."""
     with Tty() as terminal, json_rpc("--page", "--tty", terminal.name, "--ask-on", "page") as agent:
         agent.open()
@@ -437,7 +437,7 @@ def test_a_secret_is_given_on_a_page_whose_link_no_agent_gets() -> None:
         ({"success": True, "data": {"confirmed": 1}}, "NOT_SUPPORTED"),
     ],
 )
-def test_an_agent_that_shows_nobody_the_address_has_not_said_no(response: Json, code: str) -> None:
+def test_agent_that_cannot_show_the_address_has_not_declined(response: Json, code: str) -> None:
     with Tty() as terminal, json_rpc("--page", "--tty", terminal.name, "--ask-on", "page") as agent:
         agent.open()
         call = agent.ask("elicitation/input", prompt="Password?", schema={"format": "password"})
@@ -445,7 +445,7 @@ def test_an_agent_that_shows_nobody_the_address_has_not_said_no(response: Json, 
         assert agent.response(call)["result"]["data"]["error"]["code"] == code
 
 
-def test_more_calls_than_an_agent_can_have_open_are_refused_at_once() -> None:
+def test_calls_over_the_limit_are_refused() -> None:
     with json_rpc() as agent:
         agent.open()
         names = [f"c{number}" for number in range(MAX_OPEN)]
@@ -462,7 +462,7 @@ def test_more_calls_than_an_agent_can_have_open_are_refused_at_once() -> None:
         assert agent.end() == 0
 
 
-def test_a_call_before_the_beginning_is_refused_and_the_session_can_begin() -> None:
+def test_call_before_initialize_is_refused() -> None:
     with json_rpc() as agent:
         early = agent.result("capabilities/call", {"capability": "demo.echo"})
         assert early["error"]["code"] == "NOT_INITIALIZED"

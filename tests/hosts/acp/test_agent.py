@@ -452,7 +452,7 @@ async def test_question_card_is_announced_and_ended() -> None:
     )
 
 
-async def test_questions_at_the_same_time_are_on_cards_of_their_own() -> None:
+async def test_simultaneous_questions_have_separate_cards() -> None:
     """Zed has one permission on each tool call: a second one there would cancel the first."""
 
     def answer(method: str, params: Json) -> Json:
@@ -805,7 +805,7 @@ async def test_question_outside_a_call_has_its_own_card(tmp_path: Path, capabili
 # --- calls, commands, and what an app tells -------------------------------------------------------
 
 
-async def test_the_commands_are_told_after_the_session_and_after_connecting() -> None:
+async def test_commands_are_sent_after_the_session_and_after_connecting() -> None:
     async with session() as (person, id):
         await person.asked("session/update")
         said = [message.get("method", "result") for message in person.wire.sent()]
@@ -855,7 +855,7 @@ async def test_progress_and_the_end_of_a_call_are_updates_of_its_card() -> None:
     assert "While it ran, the app told" in words
 
 
-async def test_an_operation_of_the_app_has_a_card_until_it_is_completed() -> None:
+async def test_operation_card_ends_with_the_operation() -> None:
     def telling(event: str, **data: Json) -> str:
         named = {"operationId": "sync", **data}
         told = {"event": f"notifications/operation/{event}", "data": named}
@@ -878,7 +878,7 @@ async def test_an_operation_of_the_app_has_a_card_until_it_is_completed() -> Non
     assert ended["content"][0]["content"]["text"] == "failed sync"
 
 
-async def test_a_file_is_linked_where_it_lies(tmp_path: Path) -> None:
+async def test_saved_file_is_linked(tmp_path: Path) -> None:
     folder = tmp_path / "my files, 100%"
     async with session(env={"ABP_OUTPUT_DIR": str(folder)}) as (person, id):
         await person.prompt(id, "/demo_file")
@@ -904,7 +904,7 @@ TELL = (
 
 
 @pytest.mark.parametrize("notices", [True, False], ids=["with notices", "without"])
-async def test_notices_are_only_for_clients_that_declared_them(notices: bool) -> None:
+async def test_notices_go_only_to_clients_with_notices(notices: bool) -> None:
     async with session(
         capabilities={"session": {"notices": {}}} if notices else {"session": {}}
     ) as (person, id):
@@ -988,7 +988,7 @@ PROMPTS: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.anyio
-async def test_a_file_that_is_mentioned_is_its_address_and_a_picture_is_refused() -> None:
+async def test_command_takes_links_and_refuses_pictures() -> None:
     link = {"type": "resource_link", "uri": "file:///notes.md", "name": "notes.md"}
     picture = {"type": "image", "data": "", "mimeType": "image/png"}
     async with session() as (person, id):
@@ -1020,14 +1020,14 @@ def test_prompt_is_obeyed_or_answered_with_help(
     assert answer in said
 
 
-async def test_a_bridge_without_an_app_says_so() -> None:
+async def test_command_without_an_app_is_refused() -> None:
     async with client() as person:
         await person.initialize()
         _, words = await person.prompt(await person.new(), "/demo_ask {}")
         assert words.startswith("MISSING_PARAM: There is no app to connect")
 
 
-async def test_an_app_that_left_is_connected_again_for_its_command(tmp_path: Path) -> None:
+async def test_disconnected_app_is_connected_again_for_its_command(tmp_path: Path) -> None:
     async with (
         puppets(tmp_path) as made,
         session("--app", "demo", "--app", made.target) as (person, id),
@@ -1040,7 +1040,7 @@ async def test_an_app_that_left_is_connected_again_for_its_command(tmp_path: Pat
         assert (await person.prompt(id, '/demo_echo {"value": "back"}'))[1] == "back"
 
 
-async def test_names_that_are_taken_get_the_apps_before_them(tmp_path: Path) -> None:
+async def test_command_names_that_are_taken_get_a_prefix(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         turn = await person.start(id, "/connect")
         app = await made.app()
@@ -1067,7 +1067,7 @@ async def test_names_that_are_taken_get_the_apps_before_them(tmp_path: Path) -> 
 # --- sessions -------------------------------------------------------------------------------------
 
 
-async def test_the_version_is_ours_and_sessions_can_be_listed_and_closed() -> None:
+async def test_sessions_can_be_listed_and_closed() -> None:
     async with client("--app", "demo") as person:
         told = await person.initialize(version=99)
         assert told["protocolVersion"] == 1
@@ -1093,7 +1093,7 @@ async def test_the_version_is_ours_and_sessions_can_be_listed_and_closed() -> No
         assert (await person.prompt(other, '/demo_echo {"value": "alive"}'))[1] == "alive"
 
 
-async def test_a_session_is_resumed_with_its_apps_and_its_commands() -> None:
+async def test_resumed_session_has_its_apps_and_commands() -> None:
     async with session() as (person, id):
         await person.prompt(id, "/connect")
         before = len(person.wire.lines)
@@ -1109,7 +1109,7 @@ async def test_a_session_is_resumed_with_its_apps_and_its_commands() -> None:
         }
 
 
-async def test_there_is_an_end_to_sessions() -> None:
+async def test_sessions_are_limited() -> None:
     async with client() as person:
         await person.initialize()
         opened = [await person.new() for _ in range(100)]
@@ -1171,14 +1171,14 @@ def exchange() -> Iterator[Callable[[str, Json], Json]]:
 
 
 @pytest.mark.parametrize("case", BAD_REQUESTS)
-def test_a_wrong_request_gets_its_error(exchange: Callable[[str, Json], Json], case: str) -> None:
+def test_wrong_request_gets_an_error(exchange: Callable[[str, Json], Json], case: str) -> None:
     method, params, code, words = BAD_REQUESTS[case]
     error = exchange(method, params)["error"]
     assert error["code"] == code
     assert words in error["message"]
 
 
-async def test_a_second_prompt_waits_its_turn() -> None:
+async def test_second_prompt_in_a_turn_is_refused() -> None:
     async with session() as (person, id):
         turn = await person.start(id, asking(CONFIRM))
         asked = await person.asked("session/request_permission")
@@ -1226,7 +1226,7 @@ async def test_two_sessions_do_not_mix() -> None:
         assert '"message": "other"' not in status
 
 
-async def test_cancelling_or_closing_one_session_leaves_the_other_its_question() -> None:
+async def test_cancel_in_one_session_leaves_the_others_question() -> None:
     async with client("--app", "demo", handler=never) as person:
         await person.initialize()
         one, other = await person.new(), await person.new()

@@ -131,7 +131,7 @@ def test_the_next_prompt_is_the_answer(chat: Chat, case: str) -> None:
     assert route == "acp-chat (as the next prompt)"
 
 
-def test_the_message_says_who_asks_and_what_fits_and_how_to_get_out(chat: Chat) -> None:
+def test_chat_question_names_the_app_the_limits_and_the_way_out(chat: Chat) -> None:
     said = chat.say(
         typed("Where is it sent?", type="string", format="email", default="a@b.example")
     )
@@ -155,7 +155,7 @@ def test_several_fields_are_asked_one_after_the_other(chat: Chat) -> None:
     assert response["metadata"]["route"].startswith("acp-chat (a prompt for each field")
 
 
-def test_an_object_is_given_as_json(chat: Chat) -> None:
+def test_object_is_typed_as_json(chat: Chat) -> None:
     assert "JSON that fits" in chat.say(ADDRESS)
     wrong = chat.say('{"zip": "x"}')
     assert "That is no answer: " in wrong
@@ -177,7 +177,7 @@ NO_ANSWERS: dict[str, tuple[str, tuple[Json, ...], str]] = {
 
 
 @pytest.mark.parametrize("case", NO_ANSWERS)
-def test_what_does_not_fit_is_told_and_asked_again(chat: Chat, case: str) -> None:
+def test_invalid_chat_answer_is_asked_again_with_the_reason(chat: Chat, case: str) -> None:
     asked, prompt, words = NO_ANSWERS[case]
     chat.say(asked)
     for _ in range(2):
@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_told_and_asked_again(chat: Chat, case: str) -> Non
     assert chat.answer("/cancel")["metadata"]["outcome"] == "cancelled"
 
 
-def test_who_never_says_what_fits_gives_no_answer_in_the_end(chat: Chat) -> None:
+def test_question_ends_after_repeated_invalid_chat_answers(chat: Chat) -> None:
     said = chat.say(NUMBER)
     for _ in range(10):
         said = chat.say("far")
@@ -199,7 +199,9 @@ def test_who_never_says_what_fits_gives_no_answer_in_the_end(chat: Chat) -> None
     ("prompt", "outcome"),
     [("No answer", "declined"), ("/decline", "declined"), ("/cancel", "cancelled")],
 )
-def test_there_is_a_way_out(chat: Chat, prompt: str, outcome: str) -> None:
+def test_question_can_be_declined_or_cancelled_in_the_chat(
+    chat: Chat, prompt: str, outcome: str
+) -> None:
     chat.say(TEXT)
     response = chat.answer(prompt)
     assert (response["error"]["code"], response["metadata"]["outcome"]) == (
@@ -208,7 +210,7 @@ def test_there_is_a_way_out(chat: Chat, prompt: str, outcome: str) -> None:
     )
 
 
-def test_a_command_is_no_answer_and_leaves_the_question_open(chat: Chat) -> None:
+def test_command_is_not_taken_as_an_answer(chat: Chat) -> None:
     chat.say(TEXT)
     assert json.loads(chat.say("/status").strip("`json\n"))["questions"]["open"]
     for other in ("/demo_echo {}", "/etc/hosts", "/"):
@@ -216,7 +218,7 @@ def test_a_command_is_no_answer_and_leaves_the_question_open(chat: Chat) -> None
     assert chat.answer("Ann")["data"] == {"value": "Ann"}
 
 
-def test_the_commands_of_a_question_are_there_as_long_as_it_is(chat: Chat) -> None:
+def test_commands_of_a_question_end_with_it(chat: Chat) -> None:
     def commands() -> set[str]:
         listed = chat.client.wire.updates("available_commands_update")[-1]
         return {each["name"] for each in listed["availableCommands"]}
@@ -229,14 +231,14 @@ def test_the_commands_of_a_question_are_there_as_long_as_it_is(chat: Chat) -> No
     assert not words & commands()
 
 
-def test_what_buttons_can_ask_is_not_asked_in_the_chat(chat: Chat) -> None:
+def test_buttons_come_before_the_chat(chat: Chat) -> None:
     chat.client.handler = lambda method, params: selected(params["options"][0]["optionId"])
     response = chat.answer(YES)
     assert response["metadata"]["route"] == "acp-permission (as options)"
     chat.client.handler = never
 
 
-def test_a_secret_is_never_asked_in_the_chat(chat: Chat) -> None:
+def test_secret_is_never_asked_in_the_chat(chat: Chat) -> None:
     response = chat.answer(typed("Your password?", type="string", writeOnly=True))
     assert response["error"]["code"] == "NOT_SUPPORTED"
     assert (
@@ -244,7 +246,7 @@ def test_a_secret_is_never_asked_in_the_chat(chat: Chat) -> None:
     )
 
 
-def test_a_client_without_buttons_is_asked_in_words_but_for_consent(chat: Chat) -> None:
+def test_client_without_buttons_is_asked_in_the_chat_except_for_consent(chat: Chat) -> None:
     chat.client.handler = lambda method, params: Failed(-32601)
     assert "Yes or no." in chat.say(YES)
     assert "That is no answer" in chat.say("perhaps")
@@ -291,7 +293,7 @@ async def test_two_questions_at_once_are_asked_one_after_the_other() -> None:
     assert len(shown) == 1
 
 
-async def test_what_is_said_to_a_question_that_has_ended_is_no_answer(tmp_path: Path) -> None:
+async def test_chat_answer_to_an_ended_question_is_ignored(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, chatting("--app", made.target) as chat:
         turn = await chat.client.start(chat.session, "/work")
         app = await made.app()
@@ -313,7 +315,7 @@ async def test_what_is_said_to_a_question_that_has_ended_is_no_answer(tmp_path: 
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["it ends", "cancelled again"])
-async def test_a_call_cancelled_between_two_prompts_has_its_card_ended_in_the_next(
+async def test_card_of_a_call_cancelled_between_prompts_ends_in_the_next(
     tmp_path: Path, again: bool
 ) -> None:
     async with puppets(tmp_path) as made, chatting("--app", made.target) as chat:
@@ -341,7 +343,7 @@ async def test_a_call_cancelled_between_two_prompts_has_its_card_ended_in_the_ne
         assert person.wire.updates("tool_call_update") == [ended]
 
 
-async def test_what_no_call_waits_for_is_not_asked_in_the_chat(tmp_path: Path) -> None:
+async def test_question_outside_a_call_is_not_asked_in_the_chat(tmp_path: Path) -> None:
     """The turn ends with its command, and the next prompt would answer nothing."""
     script = {
         "app": {"id": "early"},
@@ -359,7 +361,7 @@ async def test_what_no_call_waits_for_is_not_asked_in_the_chat(tmp_path: Path) -
         assert "no call runs" in answer["error"]["message"]
 
 
-async def test_a_client_that_may_leave_is_asked_once_it_has_come_back() -> None:
+async def test_client_that_may_exit_is_asked_in_its_second_prompt() -> None:
     async with client("--app", "demo") as opened:
         await opened.initialize(name="acpx")
         session = await opened.new()
@@ -375,7 +377,7 @@ async def test_a_client_that_may_leave_is_asked_once_it_has_come_back() -> None:
         assert words.startswith("demo asks: Who travels?")
 
 
-async def test_where_there_is_no_chat_it_is_no_way() -> None:
+async def test_chat_that_is_switched_off_is_no_setup_hint() -> None:
     async with client("--app", "demo", env={"ABP_ACP_CHAT": "false"}) as opened:
         await opened.initialize(name="acpx")
         _, words = await opened.prompt(await opened.new(), TEXT)

@@ -20,7 +20,7 @@ async def ask(host: Hosted, kind: str, message: str = "Which?", **more: Json) ->
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, MODERN])
-async def test_the_person_reads_whose_model_asks_and_it_reads_the_answer(version: str) -> None:
+async def test_question_of_the_model_names_it_and_returns_the_answer(version: str) -> None:
     shown: list[str] = []
 
     def answer(params: Json) -> ElicitResult:
@@ -35,7 +35,7 @@ async def test_the_person_reads_whose_model_asks_and_it_reads_the_answer(version
     assert '"confirmed": true' in text(result)
 
 
-async def test_each_kind_is_asked_as_an_app_would() -> None:
+async def test_each_kind_is_asked_like_an_apps_question() -> None:
     asked: list[Json] = []
 
     def answer(params: Json) -> ElicitResult:
@@ -62,7 +62,7 @@ async def test_who_does_not_want_to_answer_need_not() -> None:
     assert text(result).startswith("USER_CANCELLED: The user declined to answer.")
 
 
-async def test_a_default_is_said_to_be_nobodys_answer() -> None:
+async def test_default_is_not_reported_as_the_users_answer() -> None:
     async with hosted() as host:
         result = await ask(host, "preference", default="red")
     said = json.loads(text(result))
@@ -129,7 +129,7 @@ async def test_model_cannot_declare_a_secret_public() -> None:
         ),
     ],
 )
-async def test_what_cannot_be_asked_says_why(arguments: Json, why: str) -> None:
+async def test_question_that_cannot_be_asked_gives_the_reason(arguments: Json, why: str) -> None:
     async with hosted(answer=accept()) as host:
         result = await host.client.call_tool("abp_ask", arguments)
         assert not (await host.status())["questions"]["endedCount"]
@@ -137,14 +137,14 @@ async def test_what_cannot_be_asked_says_why(arguments: Json, why: str) -> None:
     assert why in text(result)
 
 
-async def test_where_nobody_can_be_asked_the_model_hears_so() -> None:
+async def test_model_is_told_that_no_one_can_be_asked() -> None:
     async with hosted() as host:
         result = await ask(host, "confirm")
     assert result.is_error
     assert text(result).startswith("NOT_SUPPORTED: Nobody could be asked: ")
 
 
-async def test_a_model_that_gives_up_takes_its_question_down() -> None:
+async def test_cancelled_ask_tool_withdraws_its_question() -> None:
     shown = anyio.Event()
 
     def answer(params: Json) -> None:

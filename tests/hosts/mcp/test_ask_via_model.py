@@ -70,7 +70,7 @@ async def test_the_user_may_want_not_to_answer(action: str, outcome: str) -> Non
         )
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again_and_says_why() -> None:
+async def test_invalid_answer_of_the_model_is_asked_again_with_the_reason() -> None:
     async with hosted(*ASK) as host:
         words = await asked(host, "elicitation/select", prompt="Which?", options=["a", "b"])
         again = text(await bring(host, words, content={"selected": "c"}))
@@ -114,7 +114,7 @@ async def test_each_question_is_answered_once() -> None:
     assert "MISSING_PARAM" in text(nameless)
 
 
-async def test_a_model_that_only_waits_waits_for_the_answer() -> None:
+async def test_model_can_wait_for_the_answer() -> None:
     """The question is told once at once; another request brings the answer, and both get the
     result.
     """
@@ -136,7 +136,7 @@ async def test_a_model_that_only_waits_waits_for_the_answer() -> None:
     assert [result["data"] for result in results] == [{"value": "Ada"}] * 2
 
 
-async def test_a_question_that_nobody_answers_times_out() -> None:
+async def test_unanswered_question_times_out() -> None:
     async with hosted(*ASK) as host:
         words = await asked(host, "elicitation/input", prompt="Name?", timeout=1_000)
         response = json.loads(
@@ -180,7 +180,7 @@ async def test_what_a_model_may_not_carry(case: str) -> None:
     assert reason in response["error"]["message"]
 
 
-async def test_it_is_off_unless_the_person_switched_it_on() -> None:
+async def test_host_chat_is_off_by_default() -> None:
     async with hosted("--app", "demo") as host:
         assert "abp_answer" not in {tool.name for tool in (await host.client.list_tools()).tools}
         assert (await host.ask("elicitation/input", prompt="Name?"))["error"][
@@ -190,7 +190,7 @@ async def test_it_is_off_unless_the_person_switched_it_on() -> None:
             await host.client.call_tool("abp_answer", {"question": "question-1", "content": {}})
 
 
-async def test_a_host_that_can_ask_is_asked_itself() -> None:
+async def test_host_that_can_ask_is_asked_before_its_model() -> None:
     async with hosted(
         *ASK, answer=lambda params: types.ElicitResult(action="accept", content={"value": "Ada"})
     ) as host:
@@ -206,12 +206,12 @@ async def test_a_host_that_can_ask_is_asked_itself() -> None:
 # --- whose surfaces, in which order ---------------------------------------------------------------
 
 
-async def test_the_persons_own_order_comes_before_the_hosts() -> None:
+async def test_order_of_surfaces_of_the_user_comes_before_the_hosts() -> None:
     async with hosted(*ASK, "--ask-on", "model-relay,host", answer=lambda params: None) as host:
         assert "This is for your user" in await asked(host, "elicitation/input", prompt="Name?")
 
 
-async def test_a_surface_that_is_not_named_is_not_asked() -> None:
+async def test_surface_left_out_of_the_order_is_not_asked() -> None:
     async with hosted(
         "--app", "demo", "--page", "--ask-on", "page", answer=lambda params: None
     ) as host:
@@ -240,7 +240,7 @@ async def test_a_surface_that_is_not_named_is_not_asked() -> None:
         (["--root", "/none/such"], "--root '/none/such' is no folder"),
     ],
 )
-def test_what_cannot_be_set_up_is_said_at_the_start(arguments: list[str], words: str) -> None:
+def test_invalid_setup_is_reported_at_the_start(arguments: list[str], words: str) -> None:
     ended = run("serve", *arguments)
     assert ended.returncode == 2
     assert words in ended.stderr

@@ -71,9 +71,7 @@ async def fill(sheet: Sheet) -> None:
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN])
-async def test_the_second_session_has_the_apps_tools_in_its_first_list(
-    sheet: Sheet, version: str
-) -> None:
+async def test_second_session_lists_the_tools_at_once(sheet: Sheet, version: str) -> None:
     await fill(sheet)
     async with hosted(*sheet.arguments, env=sheet.env, version=version) as host:
         first = await tools(host)
@@ -92,7 +90,7 @@ async def test_the_second_session_has_the_apps_tools_in_its_first_list(
     assert "Requires state: An open sheet (met)." in tool["description"]
 
 
-async def test_what_is_gone_is_told_with_what_there_is(sheet: Sheet) -> None:
+async def test_call_of_a_removed_tool_lists_the_tools_there_are(sheet: Sheet) -> None:
     await fill(sheet)
     sheet.offer({**ADD, "name": "add.up"}, {"name": "other", "steps": []})
     async with hosted(*sheet.arguments, env=sheet.env) as host:
@@ -109,7 +107,7 @@ async def test_what_is_gone_is_told_with_what_there_is(sheet: Sheet) -> None:
     assert "notifications/tools/list_changed" in json.dumps(host.wire.lines)
 
 
-async def test_what_is_kept_is_the_users_alone_and_holds_no_command(sheet: Sheet) -> None:
+async def test_tool_cache_is_private_and_holds_no_command(sheet: Sheet) -> None:
     await fill(sheet)
     found = [sheet.cache, *sheet.cache.iterdir()]
     assert sorted(each.suffix for each in found) == ["", "", ".json"]
@@ -126,7 +124,7 @@ async def test_what_is_kept_is_the_users_alone_and_holds_no_command(sheet: Sheet
     await fill(sheet)
 
 
-def test_a_host_that_only_looks_starts_nothing(tmp_path: Path) -> None:
+def test_listing_tools_starts_no_app(tmp_path: Path) -> None:
     cache, started = tmp_path / "cache", tmp_path / "started"
     app = ("--app", f"stdio:touch {started}")
     with RawHost(*app, "--ask-via-model", env={"ABP_TOOL_CACHE": str(cache)}) as host:
@@ -137,7 +135,7 @@ def test_a_host_that_only_looks_starts_nothing(tmp_path: Path) -> None:
     assert not started.exists()
 
 
-async def test_the_cache_can_be_switched_off(sheet: Sheet, tmp_path: Path) -> None:
+async def test_tool_cache_can_be_switched_off(sheet: Sheet, tmp_path: Path) -> None:
     off = {"ABP_TOOL_CACHE": "off", "XDG_CACHE_HOME": str(tmp_path / "xdg")}
     async with hosted(*sheet.arguments, env=off) as host:
         assert "are not listed yet" not in (await tools(host))["abp_connect"]["description"]
@@ -148,7 +146,7 @@ async def test_the_cache_can_be_switched_off(sheet: Sheet, tmp_path: Path) -> No
 # --- for a host that never lists again ------------------------------------------------------------
 
 
-async def test_who_connects_reads_every_parameter(sheet: Sheet) -> None:
+async def test_connect_lists_every_parameter(sheet: Sheet) -> None:
     long = {**ADD, "name": "long", "inputSchema": {"description": "x" * 20_000}}
     sheet.offer(ADD, long)
     async with hosted(*sheet.arguments) as host:
@@ -163,7 +161,7 @@ async def test_who_connects_reads_every_parameter(sheet: Sheet) -> None:
         assert "There are: long, add." in text(none)
 
 
-async def test_a_tool_that_came_too_late_for_its_host_is_not_named(sheet: Sheet) -> None:
+async def test_tool_listed_too_late_for_its_host_is_not_named(sheet: Sheet) -> None:
     """Qwen says of it that it is not registered; from the second session on it is."""
     qwen = Implementation(name="qwen-cli-mcp-client-sheets", version="0.0.1")
     said = []
@@ -180,7 +178,7 @@ async def test_a_tool_that_came_too_late_for_its_host_is_not_named(sheet: Sheet)
 
 
 @pytest.mark.parametrize(("name", "params"), [("ad", {}), ("add", {}), ("add", {"a": "1"})])
-async def test_a_call_that_is_wrong_is_told_the_parameters(
+async def test_wrong_call_is_answered_with_the_parameters(
     sheet: Sheet, name: str, params: Json
 ) -> None:
     async with hosted(*sheet.arguments) as host:
@@ -191,9 +189,7 @@ async def test_a_call_that_is_wrong_is_told_the_parameters(
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", MODERN])
-async def test_a_result_that_breaks_the_apps_own_promise_is_an_error_that_says_so(
-    sheet: Sheet, version: str
-) -> None:
+async def test_result_that_breaks_the_output_schema_is_an_error(sheet: Sheet, version: str) -> None:
     sheet.offer({**ADD, "steps": [{"return": {"sum": "three"}}]})
     async with hosted(*sheet.arguments, version=version) as host:
         await host.client.call_tool("abp_connect", {})

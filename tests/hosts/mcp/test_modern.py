@@ -90,7 +90,7 @@ def outcomes(result: types.CallToolResult) -> list[str]:
 # --- what a host finds ----------------------------------------------------------------------------
 
 
-async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
+async def test_client_that_discovers_first_speaks_stateless_mcp() -> None:
     async with hosted("--app", "demo", answer=accept(confirmed=True), version="auto") as host:
         assert host.client.session.protocol_version == MODERN
         assert (await host.ask("elicitation/confirm", message="Book?"))["data"] == {
@@ -100,7 +100,7 @@ async def test_a_client_that_looks_first_speaks_the_modern_era() -> None:
 
 
 @pytest.mark.network
-def test_every_address_has_an_id_that_no_app_can_guess_whatever_the_host_calls_itself() -> None:
+def test_url_question_has_an_unguessable_id() -> None:
     secret = {"method": "elicitation/input", "params": {"schema": {"format": "password"}}}
     asking = {
         "name": "abp_call",
@@ -121,7 +121,7 @@ def test_every_address_has_an_id_that_no_app_can_guess_whatever_the_host_calls_i
     assert len(ids) == 4
 
 
-def test_both_eras_are_spoken_on_one_pipe() -> None:
+def test_both_revisions_are_spoken_on_one_pipe() -> None:
     with RawHost("--app", "demo") as host:
         host.request("server/discover", envelope())
         assert host.initialize(elicitation={})["result"]["protocolVersion"] == "2025-11-25"
@@ -130,7 +130,7 @@ def test_both_eras_are_spoken_on_one_pipe() -> None:
         assert "resultType" not in host.request("tools/call", {"name": "abp_status"})["result"]
 
 
-def test_the_era_can_be_switched_off() -> None:
+def test_stateless_mcp_can_be_switched_off() -> None:
     with RawHost("--app", "demo", env={"ABP_MCP_MODERN": "false"}) as host:
         assert host.request("server/discover", envelope())["error"]["code"] == -32601
         assert host.initialize()["result"]["protocolVersion"] == "2025-11-25"
@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[str, Json, int, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_request_that_the_era_does_not_allow_gets_its_error(case: str) -> None:
+def test_invalid_stateless_request_gets_an_error(case: str) -> None:
     method, params, code, words = REFUSED[case]
     with RawHost("--app", "demo") as host:
         host.request("server/discover", envelope())
@@ -206,7 +206,7 @@ def test_a_request_that_the_era_does_not_allow_gets_its_error(case: str) -> None
 
 
 @pytest.mark.browser
-async def test_a_page_that_asks_together_is_answered_together() -> None:
+async def test_questions_of_a_page_come_in_one_round() -> None:
     async with modern("--app", "demo:page") as host:
         result = await host.client.call_tool("abp_call", confirms("One?", "Two?", "Three?"))
         assert outcomes(result) == ["accepted"] * 3
@@ -214,7 +214,7 @@ async def test_a_page_that_asks_together_is_answered_together() -> None:
         assert len(legs) == 2, "one round for the three of them"
 
 
-async def test_what_is_not_answered_is_asked_again_and_what_nobody_asked_is_left() -> None:
+async def test_open_questions_are_asked_again_and_unknown_answers_ignored() -> None:
     arguments = confirms("One?", "Two?")
     async with modern() as host:
         first = await together(host, arguments)
@@ -247,7 +247,7 @@ async def test_answer_without_request_state_starts_the_call_anew() -> None:
             assert list(messages(asked)) == ["q1"]
 
 
-async def test_a_question_is_answered_once_however_often_an_answer_comes() -> None:
+async def test_repeated_answer_changes_nothing() -> None:
     arguments = confirms("One?", "Two?")
     async with modern() as host:
         first = await together(host, arguments)
@@ -292,7 +292,7 @@ def changed(state: str) -> str:
     ],
     ids=["tampered", "longer", "empty", "odd", "other arguments", "another tool"],
 )
-async def test_a_state_that_is_not_this_calls_is_an_error_and_the_call_goes_on(
+async def test_wrong_request_state_is_an_error_and_the_call_continues(
     state: Any, arguments: Json, tool: str, words: str
 ) -> None:
     async with modern() as host:
@@ -312,7 +312,7 @@ async def test_a_state_that_is_not_this_calls_is_an_error_and_the_call_goes_on(
         assert outcomes(result) == ["accepted"]
 
 
-async def test_an_eleventh_question_is_reached_by_coming_back() -> None:
+async def test_eleventh_round_is_reached_by_waiting() -> None:
     """Hosts give a call up after ten rounds, without a word."""
     requests = [
         {"method": "elicitation/confirm", "params": {"message": f"Number {number}?"}}
@@ -335,7 +335,7 @@ async def test_an_eleventh_question_is_reached_by_coming_back() -> None:
     assert shown == [f"Number {number}?" for number in range(1, 12)]
 
 
-async def test_a_question_is_asked_of_the_host_as_its_last_request_shows_it() -> None:
+async def test_capabilities_are_those_of_each_request() -> None:
     """The capabilities are those of each request: what it does not declare is not asked."""
     with RawHost("--app", "demo") as host:
         arguments = {
@@ -351,7 +351,7 @@ async def test_a_question_is_asked_of_the_host_as_its_last_request_shows_it() ->
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Book?"}}
 
 
-async def test_a_call_that_fails_for_want_of_a_capability_says_which(tmp_path: Path) -> None:
+async def test_call_that_fails_without_a_capability_names_it(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, hosted("--app", made.target, version=MODERN) as host:
 
         async def needy() -> None:
@@ -396,7 +396,7 @@ async def test_only_what_was_shown_can_be_answered() -> None:
         assert outcomes(asked) == ["accepted"] * 22
 
 
-def test_a_wait_that_is_cancelled_in_the_same_read_ends_its_call() -> None:
+def test_wait_cancelled_in_the_same_read_ends_its_call() -> None:
     """Whoever waits no more for a call that was parked wants it no more."""
     ask = {"capability": "demo.ask", "params": {"request": CONFIRM}}
     with RawHost("--app", "demo", env={"ABP_HOST_PATIENCE": "100"}) as host:
@@ -429,7 +429,7 @@ async def asking(made: Puppets) -> tuple[App, Json]:
     return app, work
 
 
-async def test_a_host_that_never_comes_back_is_a_time_out_and_then_the_end_of_the_call(
+async def test_host_that_never_returns_times_out_and_ends_the_call(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -463,7 +463,7 @@ async def test_a_host_that_never_comes_back_is_a_time_out_and_then_the_end_of_th
             )
 
 
-async def test_an_answer_after_the_apps_own_time_is_none() -> None:
+async def test_answer_after_the_time_limit_is_ignored() -> None:
     arguments = {"capability": "demo.ask", "params": {"request": {**CONFIRM, "timeout": 1_000}}}
     async with modern() as host:
         asked = await call(host, arguments)
@@ -474,7 +474,7 @@ async def test_an_answer_after_the_apps_own_time_is_none() -> None:
         assert json.loads(text(result))["metadata"]["outcome"] == "timed_out"
 
 
-async def test_a_cancelled_request_is_the_end_of_the_call_and_is_not_answered(
+async def test_cancelled_request_ends_the_call_and_gets_no_response(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -502,7 +502,7 @@ async def test_a_cancelled_request_is_the_end_of_the_call_and_is_not_answered(
 
 
 @pytest.mark.network
-async def test_a_question_of_no_call_has_nobody_to_go_to(tmp_path: Path) -> None:
+async def test_question_outside_a_call_is_refused(tmp_path: Path) -> None:
     async with (
         puppets(tmp_path) as made,
         modern("--app", made.target) as host,
@@ -521,7 +521,7 @@ async def test_a_question_of_no_call_has_nobody_to_go_to(tmp_path: Path) -> None
 # --- what a host is told --------------------------------------------------------------------------
 
 
-async def test_progress_goes_on_with_the_token_of_the_request_that_waits() -> None:
+async def test_progress_uses_the_token_of_the_waiting_request() -> None:
     seen: list[float] = []
 
     async def show(progress: float, total: float | None, message: str | None) -> None:
@@ -540,7 +540,7 @@ async def test_progress_goes_on_with_the_token_of_the_request_that_waits() -> No
         assert len(host.wire.sent("notifications/progress")) == 2, "nobody asked for more"
 
 
-def test_logs_are_for_the_request_that_asked_for_them() -> None:
+def test_logs_are_sent_only_for_requests_with_a_log_level() -> None:
     tell = {
         "name": "abp_call",
         "arguments": {
@@ -559,7 +559,7 @@ def test_logs_are_for_the_request_that_asked_for_them() -> None:
             assert before.count("notifications/message") == heard, level
 
 
-async def test_a_stream_is_told_what_it_asked_for_and_in_its_name() -> None:
+async def test_stream_gets_only_what_it_subscribed_to() -> None:
     with RawHost("--app", "demo") as host:
         host.send(
             "subscriptions/listen",
@@ -614,7 +614,7 @@ async def test_a_stream_is_told_what_it_asked_for_and_in_its_name() -> None:
         assert host.read()["params"]["_meta"] == {f"{META}subscriptionId": "tools"}
 
 
-async def test_a_client_that_listens_finds_the_tools_that_grew() -> None:
+async def test_subscriber_finds_new_tools() -> None:
     async with modern() as host, host.client.listen(tools_list_changed=True) as stream:
         await host.client.call_tool("abp_connect", {})
         with anyio.fail_after(PATIENCE):
@@ -625,7 +625,7 @@ async def test_a_client_that_listens_finds_the_tools_that_grew() -> None:
 # --- patience, in both eras -----------------------------------------------------------------------
 
 
-async def test_a_host_whose_patience_ends_is_told_how_to_come_back_and_the_answer_is_kept() -> None:
+async def test_call_over_the_host_limit_can_be_resumed() -> None:
     gate = anyio.Event()
 
     async def later(params: Any) -> types.ElicitResult:
@@ -649,7 +649,7 @@ async def test_a_host_whose_patience_ends_is_told_how_to_come_back_and_the_answe
 
 
 @pytest.mark.network
-async def test_coming_back_too_early_waits_on() -> None:
+async def test_waiting_again_continues_to_wait() -> None:
     async with hosted(
         "--app", "demo", answer=lambda params: None, env={"ABP_HOST_PATIENCE": "300"}
     ) as host:
@@ -662,7 +662,7 @@ async def test_coming_back_too_early_waits_on() -> None:
         assert "MISSING_PARAM" in text(nameless)
 
 
-async def test_a_host_that_does_not_count_the_persons_time_waits() -> None:
+async def test_host_that_stops_its_clock_waits_for_the_answer() -> None:
     """Codex stops its clock while it shows a question."""
 
     async def slowly(params: Any) -> types.ElicitResult:

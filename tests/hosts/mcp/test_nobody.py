@@ -33,7 +33,7 @@ async def words(host: Hosted, request: Json) -> str:
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], MODERN])
-async def test_a_host_that_cannot_ask_is_told_what_was_asked_and_each_way(version: str) -> None:
+async def test_host_that_cannot_ask_gets_the_question_and_setup_hints(version: str) -> None:
     async with hosted("--app", "demo", version=version, client_info=named("claude-code")) as host:
         said = await words(host, CONFIRM)
         [ended] = (await host.status())["questions"]["ended"]
@@ -48,7 +48,7 @@ async def test_a_host_that_cannot_ask_is_told_what_was_asked_and_each_way(versio
     ]
 
 
-async def test_only_ways_that_lead_somewhere_are_named() -> None:
+async def test_only_setup_hints_that_help_are_given() -> None:
     async with hosted("--app", "demo", "--ask-via-model") as host:
         said = await words(host, SECRET)
     assert "  tried: model-relay: secrets never pass through the model" in said
@@ -57,14 +57,14 @@ async def test_only_ways_that_lead_somewhere_are_named() -> None:
     assert "--questions-api" not in said
 
 
-async def test_a_way_of_the_hosts_own_is_named_where_it_can_ask_that() -> None:
+async def test_setup_hint_of_the_host_is_given_if_it_helps() -> None:
     async with hosted("--app", "demo", client_info=named("codex-mcp-client")) as host:
         said = await words(host, SECRET)
     assert "codex in a terminal" not in said, "its forms pass through it, its links are https only"
     assert '\n- env_vars = ["DISPLAY"' in said
 
 
-async def test_a_host_that_joins_texts_reads_each_on_a_line_of_its_own() -> None:
+async def test_texts_are_separated_for_a_host_that_joins_them() -> None:
     async with hosted("--app", "demo", client_info=named("copilot-cli")) as host:
         result = await host.call("demo.ask", request=CONFIRM)
         alone = await host.call("demo.echo", value="one")
@@ -76,7 +76,7 @@ async def test_a_host_that_joins_texts_reads_each_on_a_line_of_its_own() -> None
     assert text(alone) == "one"
 
 
-async def test_a_host_that_declines_by_itself_is_told_as_nobody() -> None:
+async def test_automatic_decline_is_not_reported_as_the_users() -> None:
     no = types.ElicitResult(action="decline")
     async with hosted(
         "--app",
@@ -93,7 +93,7 @@ async def test_a_host_that_declines_by_itself_is_told_as_nobody() -> None:
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], MODERN])
-async def test_the_hosts_own_reason_is_kept_and_marked_as_its_own(version: str) -> None:
+async def test_reason_of_the_host_is_quoted(version: str) -> None:
     given = {"action": "cancel", "_meta": {"message": "elicitation mode is not supported"}}
     async with hosted(
         "--app",
@@ -110,7 +110,7 @@ async def test_the_hosts_own_reason_is_kept_and_marked_as_its_own(version: str) 
 
 @pytest.mark.network
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
-async def test_a_card_that_is_closed_without_an_answer_is_said(version: str) -> None:
+async def test_closed_card_is_reported_as_unanswered(version: str) -> None:
     went = types.ElicitResult(action="accept")
     async with hosted(
         "--app",

@@ -80,7 +80,7 @@ def messages(told: Sequence[Json]) -> list[str]:
     return [each.get("message", "") for each in told]
 
 
-def test_progress_with_a_token_and_a_name_of_its_own_is_its_calls_though_two_run() -> None:
+def test_progress_of_two_calls_is_told_apart() -> None:
     with RawHost("--app", "demo") as host:
         host.initialize()
         host.result("tools/call", {"name": "abp_connect", "arguments": {}})
@@ -107,7 +107,7 @@ def test_progress_with_a_token_and_a_name_of_its_own_is_its_calls_though_two_run
         assert [each.get("total") for each in mine] == [4] * 5
 
 
-def test_a_name_of_the_apps_own_is_the_calls_that_it_came_with(tmp_path: Path) -> None:
+def test_operation_name_of_an_app_belongs_to_its_call(tmp_path: Path) -> None:
     started = {"operationId": "job", "capability": "crawl"}
     steps = [
         GO_ON,
@@ -126,7 +126,7 @@ def test_a_name_of_the_apps_own_is_the_calls_that_it_came_with(tmp_path: Path) -
         assert host.progress("other") == []
 
 
-def test_what_nobody_can_say_whose_it_is_is_told_to_each_and_named(tmp_path: Path) -> None:
+def test_notification_of_an_unknown_call_goes_to_every_call(tmp_path: Path) -> None:
     """The other of two, where one is known to speak of itself."""
     apart = [
         GO_ON,
@@ -147,7 +147,7 @@ def test_what_nobody_can_say_whose_it_is_is_told_to_each_and_named(tmp_path: Pat
         assert messages(host.progress("second")) == ["job: Indexing", "Of the other"]
 
 
-def test_who_comes_back_to_a_call_hears_how_far_it_got_meanwhile(tmp_path: Path) -> None:
+def test_resumed_call_reports_the_progress_it_missed(tmp_path: Path) -> None:
     steps = [
         GO_ON,
         *(report(operationId="job", progress=n, total=9, status=f"Step {n}") for n in range(1, 4)),
@@ -168,7 +168,7 @@ def test_who_comes_back_to_a_call_hears_how_far_it_got_meanwhile(tmp_path: Path)
 
 
 @pytest.mark.anyio
-async def test_of_a_burst_a_slow_host_hears_the_newest_and_how_much_is_missing(
+async def test_slow_host_gets_the_newest_notifications_and_the_count_of_lost_ones(
     tmp_path: Path,
 ) -> None:
     async with puppets(tmp_path) as made:
@@ -264,7 +264,7 @@ def test_each_of_700_capabilities_can_be_called_or_is_named_with_the_reason(tmp_
     assert f"without a name cannot be called: number {len(listed)}" in words
 
 
-def test_what_a_later_list_has_that_cannot_be_called_is_told_too(tmp_path: Path) -> None:
+def test_uncallable_capability_of_a_later_list_is_reported(tmp_path: Path) -> None:
     steps = [{"grow": "x" * 121}]
     with Listener(tmp_path, work=steps) as host:
         host.result("tools/call", {"name": "abp_call", "arguments": {"capability": "work"}})
@@ -278,7 +278,7 @@ def status(host: RawHost) -> Json:
     return json.loads(told["content"][0]["text"])
 
 
-def test_a_state_field_too_many_to_be_a_resource_is_not_said_to_be_one_that_changed(
+def test_state_field_over_the_limit_is_not_reported_as_updated(
     tmp_path: Path,
 ) -> None:
     def told(field: str) -> Json:

@@ -88,7 +88,7 @@ STEPS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_old_host_gets_only_what_its_revision_has(version: str, tmp_path: Path) -> None:
+def test_old_host_gets_only_messages_of_its_revision(version: str, tmp_path: Path) -> None:
     with OldHost(version, tmp_path, **STEPS) as host:
         kinds = {
             name: [block["type"] for block in host.call(name)["content"]]
@@ -168,14 +168,14 @@ def test_a_batch_is_answered_as_one(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_batch_of_notifications_is_not_answered_at_all(version: str) -> None:
+def test_batch_of_notifications_gets_no_response(version: str) -> None:
     with RawHost("--app", "demo") as host:
         host.initialize(version)
         told = [notice("notifications/cancelled", requestId="x"), notice("notifications/made/up")]
         assert answered(host, told, request("next", "ping"))["id"] == "next"
 
 
-def test_a_batch_that_is_none_is_one_error_and_one_of_nonsense_an_error_each() -> None:
+def test_invalid_batch_gets_an_error() -> None:
     with RawHost("--app", "demo") as host:
         host.initialize(OLD)
         empty = answered(host, [])
@@ -186,7 +186,7 @@ def test_a_batch_that_is_none_is_one_error_and_one_of_nonsense_an_error_each() -
     assert (huge["id"], "1 to 1000" in huge["error"]["message"]) == (None, True)
 
 
-def test_what_a_batch_waits_for_may_be_cancelled() -> None:
+def test_call_of_a_batch_can_be_cancelled() -> None:
     with RawHost("--app", "demo") as host:
         host.initialize(OLD)
         call = {"name": "abp_call", "arguments": {"capability": "demo.hold"}}
@@ -221,7 +221,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(("declared", "form"), MODES.values(), ids=MODES)
-def test_who_names_its_modes_has_only_those(declared: Json, form: bool) -> None:
+def test_named_elicitation_modes_are_the_only_ones(declared: Json, form: bool) -> None:
     with RawHost("--app", "demo") as host:
         host.initialize("2025-11-25", elicitation=declared)
         status = host.result("tools/call", {"name": "abp_status", "arguments": {}})
@@ -230,7 +230,7 @@ def test_who_names_its_modes_has_only_those(declared: Json, form: bool) -> None:
 
 
 @pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
-def test_a_cursor_that_was_never_given_is_refused(method: str) -> None:
+def test_unknown_cursor_is_refused(method: str) -> None:
     with RawHost() as host:
         host.initialize()
         for cursor in ("page-2", "", 7):

@@ -195,9 +195,7 @@ def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
 @pytest.mark.parametrize(
     "shutdown", [True, False], ids=["by the end of the session", "by the host"]
 )
-def test_a_cancelled_request_ends_the_call_that_it_waits_for(
-    asked_before: int, shutdown: bool
-) -> None:
+def test_cancelled_request_ends_its_call(asked_before: int, shutdown: bool) -> None:
 
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
@@ -218,7 +216,7 @@ def test_a_cancelled_request_ends_the_call_that_it_waits_for(
     anyio.run(run)
 
 
-def test_no_host_sees_more_rounds_than_it_takes() -> None:
+def test_rounds_of_a_call_are_limited() -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
             play = Play(tasks)
@@ -235,7 +233,7 @@ def test_no_host_sees_more_rounds_than_it_takes() -> None:
     anyio.run(run)
 
 
-def test_a_state_of_another_calls_is_refused() -> None:
+def test_request_state_of_another_call_is_refused() -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
             one, other = Play(tasks), Play(tasks)
@@ -249,7 +247,7 @@ def test_a_state_of_another_calls_is_refused() -> None:
     anyio.run(run)
 
 
-def test_an_app_that_never_stops_asking_is_heard_all_the_same() -> None:
+def test_round_of_an_app_that_never_stops_asking_is_limited() -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
             play = Play(tasks)

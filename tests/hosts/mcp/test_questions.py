@@ -139,7 +139,7 @@ def test_question_is_shown_with_its_origin_and_answered(asked: Scene, case: str)
 
 @with_and_without_default
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_question_that_is_not_answered_is_cancelled_or_defaulted(
+def test_unanswered_question_is_cancelled_or_its_default(
     asked: Scene, case: str, action: str
 ) -> None:
     method, params, _, _ = CASES[case]
@@ -162,7 +162,7 @@ def test_a_question_that_is_not_answered_is_cancelled_or_defaulted(
 
 
 @with_and_without_default
-def test_a_question_times_out_and_is_taken_down(asked: Scene, case: str) -> None:
+def test_question_that_times_out_is_withdrawn(asked: Scene, case: str) -> None:
     method, params, content, _ = CASES[case]
     late = partial(asked.hosted.after_it_ended, accepts(**content))
     asked.person.will(late if asked.version == MODERN else None)
@@ -182,7 +182,7 @@ def test_a_question_times_out_and_is_taken_down(asked: Scene, case: str) -> None
 
 
 @pytest.mark.parametrize("case", ["string", "object", "select 12"])
-def test_an_answer_that_does_not_fit_is_asked_for_again(asked: Scene, case: str) -> None:
+def test_invalid_answer_is_asked_again(asked: Scene, case: str) -> None:
     method, params, content, data = CASES[case]
     fields = [accepts(**{name: value}) for name, value in content.items()]
     asked.person.will(types.ElicitResult(action="accept", content={}), *fields)
@@ -207,7 +207,7 @@ SIX: dict[str, Json] = {
 }
 
 
-def test_of_six_fields_the_one_that_is_wrong_is_asked_again(asked: Scene) -> None:
+def test_only_the_wrong_field_is_asked_again(asked: Scene) -> None:
     given = {"mail": "a@b.c", "express": False, "notes": "a long text"}
     asked.person.will(accepts(**given, amount=99_999), accepts(amount=500))
     response = asked.ask("elicitation/input", prompt="Order", schema=SIX)
@@ -232,7 +232,7 @@ GUESTS: Json = {
 ADA, BO = {"name": "Ada", "age": 36}, {"name": "Bo", "age": 4}
 
 
-def test_a_list_is_asked_entry_by_entry_and_only_what_is_wrong_again(asked: Scene) -> None:
+def test_list_is_asked_entry_by_entry(asked: Scene) -> None:
     asked.person.will(
         accepts(**ADA, another=True), accepts(name="Bo", age=-4, another=False), accepts(age=4)
     )
@@ -247,7 +247,7 @@ def test_a_list_is_asked_entry_by_entry_and_only_what_is_wrong_again(asked: Scen
     assert "age must be at least 0, not -4" in messages[2]
 
 
-def test_a_list_that_does_not_fit_as_a_whole_is_asked_again_as_it_was_given(asked: Scene) -> None:
+def test_invalid_list_is_asked_again_prefilled(asked: Scene) -> None:
     twice = [accepts(**ADA, another=True), accepts(**ADA, another=False)]
     asked.person.will(*twice, accepts(**ADA, another=True), accepts(**BO, another=False))
     response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
@@ -264,7 +264,7 @@ def test_a_list_that_does_not_fit_as_a_whole_is_asked_again_as_it_was_given(aske
     ("confirmed", "said"),
     [(True, {"success": True, "data": {"value": {}}}), (False, {"success": False})],
 )
-def test_an_object_of_nothing_is_a_yes_or_no(asked: Scene, confirmed: bool, said: Json) -> None:
+def test_empty_object_is_asked_as_yes_or_no(asked: Scene, confirmed: bool, said: Json) -> None:
     asked.person.will(accepts(confirmed=confirmed))
     schema = {"type": "object", "properties": {}}
     response = asked.ask("elicitation/input", prompt="Start?", schema=schema)
@@ -275,7 +275,7 @@ def test_an_object_of_nothing_is_a_yes_or_no(asked: Scene, confirmed: bool, said
 
 
 @with_and_without_default
-def test_a_host_that_never_gives_a_fitting_answer_gives_none(asked: Scene, case: str) -> None:
+def test_host_that_never_answers_validly_has_not_answered(asked: Scene, case: str) -> None:
     method, params, _, _ = CASES[case]
     asked.person.will(types.ElicitResult(action="accept", content={"elsewhere": "x"}))
     response = asked.ask(method, **params)
@@ -285,7 +285,7 @@ def test_a_host_that_never_gives_a_fitting_answer_gives_none(asked: Scene, case:
         assert (response["success"], response["error"]["code"]) == (False, "ELICITATION_FAILED")
 
 
-def test_several_questions_at_once_get_each_its_own_answer(asked: Scene) -> None:
+def test_simultaneous_questions_get_their_own_answers(asked: Scene) -> None:
     asked.person.will(types.ElicitResult(action="accept", content={"value": "same"}))
     requests = [
         {
@@ -312,7 +312,7 @@ def test_a_destructive_confirm_says_so(asked: Scene) -> None:
 
 
 @pytest.mark.network
-def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
+def test_secret_is_asked_on_the_page(asked: Scene) -> None:
     asked.person.will(types.ElicitResult(action="decline"))
     schema = {"type": "string"}
     response = asked.ask("elicitation/input", prompt="Enter your API key", schema=schema)
@@ -325,7 +325,7 @@ def test_a_secret_is_asked_on_a_page_of_the_bridges_own(asked: Scene) -> None:
     assert shown.url.startswith("http://127.0.0.1:")
 
 
-def test_an_old_host_is_asked_with_the_words_it_knows(asked: Scene) -> None:
+def test_select_uses_the_schema_of_the_revision(asked: Scene) -> None:
     asked.person.will(accepts(selected="v1"))
     asked.ask("elicitation/select", prompt="Which?", options=OPTIONS[:2])
     shown = asked.person.seen[0].requested_schema["properties"]["selected"]
@@ -338,7 +338,7 @@ def test_an_old_host_is_asked_with_the_words_it_knows(asked: Scene) -> None:
         ]
 
 
-def test_a_multi_select_is_answered_at_both_versions(asked: Scene) -> None:
+def test_multiple_choice_is_answered_in_every_revision(asked: Scene) -> None:
     """An app may say `multiple`; an old host is asked yes or no for each option."""
     if asked.version == "2025-06-18":
         asked.person.will(accepts(selected_1=True, selected_2=False, selected_3=True))
