@@ -1,5 +1,5 @@
-"""What tests of `abp-bridge acp` need: a raw client, the proxy, and an agent that plays the steps in
-its prompts.
+"""What tests of `abp-bridge acp` need: a raw client, the proxy, and an agent that plays the steps
+in its prompts.
 """
 
 from __future__ import annotations
