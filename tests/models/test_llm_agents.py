@@ -25,7 +25,7 @@ from support.llm_apis import CALL, KEY, KEYS, TEXTS, WIRES, Line, encode_event, 
 from abp_bridge.errors import install_command
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 from abp_bridge.jsonrpc.tap import observe_stream
-from abp_bridge.models import exchange, model_turn
+from abp_bridge.models import exchange
 from abp_bridge.models.agent import (
     NO_SETTINGS,
     AgentError,
@@ -41,6 +41,9 @@ from abp_bridge.models.agent import (
 from abp_bridge.models.llm import PROVIDERS, LlmAgent
 from abp_bridge.models.targets import make_agent
 from abp_bridge.settings import misspelt
+
+pytest.importorskip("pydantic_ai", reason="needs extra 'models'")
+from abp_bridge.models import model_turn
 
 Json = Any
 

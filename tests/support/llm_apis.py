@@ -210,6 +210,7 @@ def set_keys(environment: pytest.MonkeyPatch) -> None:
 def make_llm(
     api: str, transport: httpx2.AsyncBaseTransport | None = None, **more: Json
 ) -> LlmAgent:
+    pytest.importorskip("pydantic_ai", reason="needs extra 'models'")
     speaks = "openai" if api == "address" else api
     for room in ("models", "providers"):  # the first time takes seconds, which are no turn's
         import_module(f"pydantic_ai.{room}.{speaks}")
