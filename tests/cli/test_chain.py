@@ -19,7 +19,6 @@ from support.browser import Browser
 from support.harness import RawHost, hosted
 from support.listening import Listening, listening
 from support.paths import APPS, DOCS
-from support.puppets import scripted
 
 Json = Any
 
@@ -222,22 +221,6 @@ def far(app: str, way: str) -> Iterator[Host]:
         host.words(host.begin_call("abp_connect"))
         yield host
         assert host.end() == 0
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_question_withdrawn_by_its_app_is_taken_down(tmp_path: Path, way: str) -> None:
-    asks = {"ask": {"method": "elicitation/confirm", "params": {"message": "?"}}, "aloud": True}
-    back = {"tell": "notifications/elicitation/withdrawn", "params": {"requestId": "q1"}}
-    steps = {"ask": [asks, {"wait": True}], "back": [back]}
-    capabilities = [{"name": name, "steps": each} for name, each in steps.items()]
-    script = {"app": {"id": "shop", "name": "Shop"}, "capabilities": capabilities}
-    (tmp_path / "script.json").write_text(json.dumps(script))
-    with far(scripted(tmp_path / "script.json"), way) as host:
-        call = host.ask("ask")
-        asked = host.asked(call)
-        host.ask("back")
-        assert host.notified("notifications/cancelled")["requestId"] == asked["id"]  # the call runs
-        host.send("notifications/cancelled", {"requestId": call})
 
 
 @pytest.mark.parametrize("way", WAYS)

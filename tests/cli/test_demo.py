@@ -418,30 +418,6 @@ def test_demo_ends_on_a_second_ctrl_c(env: dict[str, str]) -> None:
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
-def test_demo_without_arrow_keys_or_colour_ends_on_ctrl_c(env: dict[str, str], term: str) -> None:
-    with Screen(DEMO, {**env, "TERM": term, "NO_COLOR": "1"}) as screen:
-        for last in ("Name:", "E-mail:"):
-            screen.until(last)
-            screen.press(CTRL_C)
-            screen.until("cancelled")
-        assert screen.end() == 128 + signal.SIGINT
-        assert screen.restored
-    assert b"\x1b[1;36m" not in screen.raw
-    assert (b"\x1b" in screen.raw) is (term != "dumb")
-
-
-@pytest.mark.terminal
-def test_demo_restores_the_terminal_after_a_signal(env: dict[str, str]) -> None:
-    with Screen(DEMO, env) as screen:
-        prompt(screen, "Whose trip is it?")
-        screen.process.send_signal(signal.SIGTERM)
-        assert screen.end() == 128 + signal.SIGTERM
-        assert screen.restored
-        assert "Traceback" not in screen.shown
-
-
-@pytest.mark.terminal
 def test_demo_ends_if_its_terminal_is_closed(env: dict[str, str]) -> None:
     with Screen(DEMO, env) as screen:
         prompt(screen, "Whose trip is it?")

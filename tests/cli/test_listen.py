@@ -202,9 +202,7 @@ async def test_listen_serves_each_connection_as_a_session(tmp_path: Path) -> Non
                 assert await second.request("capabilities/list", {})
 
 
-async def test_listen_continues_after_an_invalid_message(
-    demo: Listening,
-) -> None:
+async def test_listen_continues_after_an_invalid_message(demo: Listening) -> None:
     async with agent(demo.socket) as odd:
         await odd.socket.send("no JSON")
         await odd.socket.send(b"{}")

@@ -26,8 +26,6 @@ from support.pages.server import web
 from support.paths import APPS, ROOT
 from support.terminal import Screen, Tty
 
-from abp_bridge.log import format_exception
-
 Json = Any
 
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Go on?"}}
@@ -124,7 +122,6 @@ BRIDGE = (sys.executable, "-m", "abp_bridge")
 SORRY = "abp-bridge has a bug: ValueError. Please report it."
 SERVE = ["serve", "--app", "demo"]
 SDK_SERVER = f"mcp:{sys.executable} {APPS / 'sdk_server.py'}"
-ACP_AGENT = f"acp:{sys.executable} {APPS / 'acp_agent.py'}"
 MODEL = f"acp:{sys.executable} {APPS / 'acp_model.py'} heard"
 ERROR = "ERROR abp_bridge."
 ASKED = f"{ERROR}session.connection: question question-2 of call call-1 failed"
@@ -136,18 +133,8 @@ RECORDED = f"{ERROR}conformance.recorder: a recording met something that it cann
 Room = tuple[str, list[str], Callable[[RawHost], str], str]
 ROOMS: dict[str, Room] = {
     "a question": ("session.elicitor:Elicitor.resolve", SERVE, ask_by_mcp, ASKED),
-    "a call": (
-        "session.result_store:ResultStore.keep",
-        SERVE,
-        ask_by_mcp,
-        CALLED % "demo.ask",
-    ),
-    "mcp": (
-        "mcp.session:McpSession.call_tool",
-        SERVE,
-        ask_by_mcp,
-        REQUESTED % "2 ('tools/call')",
-    ),
+    "a call": ("session.result_store:ResultStore.keep", SERVE, ask_by_mcp, CALLED % "demo.ask"),
+    "mcp": ("mcp.session:McpSession.call_tool", SERVE, ask_by_mcp, REQUESTED % "2 ('tools/call')"),
     "acp": (
         "acp.session:AcpSession.run_turn",
         SERVE,
@@ -205,18 +192,6 @@ WITH_PROGRAM: dict[str, Room] = {
         ["serve", "--app", SDK_SERVER],
         call_by_mcp("order", dish="soup"),
         CALLED % "order",
-    ),
-    "an ACP app": (
-        "apps.acp:AcpApp.call_capability",
-        ["serve", "--app", ACP_AGENT],
-        call_by_mcp("agent.prompt", prompt="Hello."),
-        CALLED % "agent.prompt",
-    ),
-    "the MCP client": (
-        "mcp.client_session:open_session",
-        ["serve", "--app", SDK_SERVER],
-        call_by_mcp("order", dish="soup"),
-        REQUESTED % "2 ('tools/call')",
     ),
     "the ACP proxy": (
         "acp.proxy.agent_questions:AgentQuestions._resolve",
@@ -445,17 +420,6 @@ def test_traceback_keeps_messages_without_data() -> None:
     assert log(code).endswith("FileNotFoundError: No such file or directory\n")
 
 
-def test_traceback_of_a_deep_group_is_short() -> None:
-    problem: BaseException = ValueError(KEY)
-    for number in range(18):
-        problem, before = BaseExceptionGroup(f"level {number}", [problem]), problem
-        problem.__context__ = before
-    lines = list(format_exception(problem))
-    assert len(lines) < 200
-    assert sum("its message is left out" in line for line in lines) == 1
-    assert sum("written above" in line for line in lines) == 18
-
-
 def test_exceptions_of_threads_tasks_and_finalizers_are_logged() -> None:
     code = f"""
 import asyncio, gc, threading
@@ -524,25 +488,6 @@ def test_log_at_a_terminal_is_sentences(tmp_path: Path) -> None:
         assert screen.end() == 1
     assert "WARNING" not in screen.shown
     assert "abp-bridge: WARNING abp_bridge.settings: ABP_HEADLES in the" in kept.read_text()
-
-
-@pytest.mark.terminal
-def test_log_never_waits_for_a_terminal() -> None:
-    code = """
-import pty
-configure()
-kept = os.dup(2)
-reading, terminal = pty.openpty()
-os.dup2(terminal, 2)
-for _ in range(60): logger.warning("z" * 700)
-print_message("nor this")
-assert os.get_blocking(terminal)
-os.dup2(kept, 2)
-logger.warning("this is read")
-"""
-    lost, read = log(code).strip().splitlines()
-    assert "records before this one were lost or cut" in lost
-    assert read == "abp-bridge: WARNING abp_bridge.room: this is read"
 
 
 def test_record_that_was_cut_is_reported_on_a_new_line() -> None:

@@ -156,10 +156,7 @@ def test_wrong_command_line_that_users_type_is_answered(
 
 @pytest.mark.parametrize("given", VARIABLES)
 def test_wrong_environment_is_answered_with_the_right_one(
-    given: str,
-    told: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    given: str, told: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(*given.split("="))
     check_refused(["serve"], VARIABLES[given], told, capsys)
@@ -277,9 +274,7 @@ def test_user_at_a_terminal_is_not_answered_as_a_host(line: list[str]) -> None:
 
 
 @pytest.mark.network
-def test_serve_warns_of_a_page_port_in_use(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_serve_warns_of_a_page_port_in_use(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         with RawHost("--page-port", port) as host:

@@ -32,11 +32,6 @@ from support.harness import (
 )
 from support.paths import APPS
 
-from abp_bridge.cli.compose import Composition
-from abp_bridge.cli.serve import Hosts
-from abp_bridge.jsonrpc.connection import ByteReader
-from abp_bridge.settings import read_settings
-
 Json = Any
 
 # "exit within two seconds" (design.md), as the bound of a wait.
@@ -123,7 +118,6 @@ def test_serve_drops_a_response_to_nothing() -> None:
 BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
     "unknown method": ("tools/burn", {}, -32601, "Method not found: tools/burn"),
     "unknown tool": ("tools/call", {"name": "abp_nothing"}, -32602, "Unknown tool 'abp_nothing'"),
-    "no tool": ("tools/call", {}, -32602, "needs the name of a tool"),
     "list as arguments": (
         "tools/call",
         {"name": "abp_status", "arguments": []},
@@ -131,7 +125,6 @@ BAD_REQUESTS: dict[str, tuple[str, Json, int, str]] = {
         "must be an object",
     ),
     "unknown resource": ("resources/read", {"uri": "abp://x/state/y"}, -32002, "There is no res"),
-    "no resource": ("resources/read", {}, -32602, "needs a uri"),
     "unknown log level": ("logging/setLevel", {"level": "loud"}, -32602, "must be one of debug"),
     "no protocol version": ("initialize", {}, -32602, "needs a protocolVersion"),
 }
@@ -462,53 +455,6 @@ def test_serve_does_not_wait_for_a_reader_of_its_stderr() -> None:
     assert json.loads(out)["result"] == {}
 
 
-@pytest.mark.terminal
-def test_serve_tells_a_user_at_a_terminal_what_it_waits_for() -> None:
-    here, there = os.openpty()
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen([*SERVE], stdin=there, stdout=null, stderr=pipe, env=environment())
-    os.close(there)
-    with process:
-        assert process.stderr is not None
-        assert b"abp-bridge demo" in process.stderr.readline()
-        os.close(here)
-        assert process.wait(PATIENCE) == 0
-
-
-@pytest.mark.anyio
-async def test_serve_leaves_no_task_when_its_host_disconnects() -> None:
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:  # it waits for what runs in it
-            composition = Composition(read_settings({}), "serve", tasks)
-            host = LeavingHost()
-            await Hosts(composition, tasks).attend(host, host)
-
-
-class LeavingHost(ByteReader):
-    """An MCP host that calls a tool, and leaves with the result."""
-
-    def __init__(self) -> None:
-        status: Json = {"name": "abp_status", "arguments": {}}
-        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": status}
-        self._said = json.dumps(message).encode() + b"\n"
-        self._answered = anyio.Event()
-
-    async def receive(self) -> bytes:
-        said, self._said = self._said, b""
-        if not said:
-            await self._answered.wait()
-        return said
-
-    def write_nowait(self, data: bytes | memoryview) -> int:
-        assert json.loads(bytes(data))["id"] == 7
-        self._answered.set()
-        return len(data)
-
-    async def writable(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 # --- how it is started ----------------------------------------------------------------------------
 
 
@@ -550,16 +496,6 @@ def test_serve_imports_no_module_of_its_working_directory(tmp_path: Path) -> Non
 
 
 # --- calls, as a host sees them -------------------------------------------------------------------
-
-
-@pytest.mark.anyio
-async def test_notifications_of_an_app_are_logged_and_in_the_result() -> None:
-    async with hosted("--app", "demo") as host:
-        result = await host.call("demo.work")
-        blocks = [block.text for block in result.content if isinstance(block, types.TextContent)]
-        assert blocks[-1] == "While it ran, the app told:\n- started demo.work\n- completed work"
-        events = [params["data"]["event"] for params in host.wire.sent("notifications/message")]
-    assert events == ["notifications/operation/started", "notifications/operation/completed"]
 
 
 async def tell_state(host: Hosted, field: str, value: Json) -> None:
@@ -770,15 +706,6 @@ async def test_app_that_exits_fails_its_call_and_can_be_connected_again() -> Non
         assert result.is_error
         assert text(result).startswith("DISCONNECTED: ")
         assert text(await host.call("demo.echo", value="back")) == "back"
-
-
-@pytest.mark.anyio
-async def test_host_without_elicitation_is_not_asked() -> None:
-    async with hosted("--app", "demo") as host:
-        response = await host.ask("elicitation/confirm", message="Anybody?")
-        assert response["error"]["code"] == "NOT_SUPPORTED"
-        assert "no way to ask its user" in response["error"]["message"]
-        assert host.wire.sent("elicitation/create") == []
 
 
 @pytest.mark.network

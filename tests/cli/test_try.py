@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -88,20 +87,6 @@ def test_try_answers_a_call_from_a_file(tmp_path: Path) -> None:
     assert told["asked"]["message"] == "Delete it?"
     assert told["result"]["data"]["data"] == {"confirmed": True}
     assert told["account"]["questions"][0]["answerer"] == "file"
-
-
-WORDS = [
-    "> 100 files will be deleted. Go on?",
-    "Which are gone:\n\n  >= 3 days old\n> 5 MB\n>",
-    "Sure?",
-]
-
-
-@pytest.mark.parametrize("asked", WORDS)
-def test_try_shows_the_words_of_an_app_unchanged(asked: str, tmp_path: Path) -> None:
-    confirm = {"method": "elicitation/confirm", "params": {"message": asked}}
-    told = events(run(*asking(confirm), *written(tmp_path, True), "--json"))
-    assert told["asked"]["message"] == asked
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -282,22 +267,6 @@ def test_try_shows_until_when_the_page_waits() -> None:
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("on", [(), ("--on", "page")], ids=["here", "on the page"])
-def test_try_shows_the_timeout_of_the_app(on: tuple[str, ...]) -> None:
-    ask = asking({**SECRET, "timeout": 120_000})
-    with Screen([*TRY, *ask, *on], {**ENV, "BROWSER": "/bin/true"}) as screen:
-        if not on:
-            screen.until("Esc cancels")
-            screen.press(ENTER)
-        screen.until("page, until ")
-        near = [time.localtime(time.time() + 60 * minutes) for minutes in (1, 2, 3)]
-        screen.until(":")
-        assert screen.shown.rpartition("until ")[2][:5] in {time.strftime("%H:%M", t) for t in near}
-        screen.press(CTRL_C)
-        assert screen.end() == (130 if on else 0)
-
-
-@pytest.mark.terminal
 def test_try_shows_an_address_of_the_app_as_such() -> None:
     server = shlex.join([sys.executable, str(EXOTIC), "legacy"])
     with Screen([*TRY, f"mcp:{server}", "url"], ENV) as screen:
@@ -318,14 +287,6 @@ def test_try_ends_its_wait_when_the_page_is_answered() -> None:
         screen.until("Ctrl-C cancels the")
         type_on_the_page(screen.shown, "hunter2")
         screen.until("1 question: 1 accepted")
-        assert screen.end() == 0
-
-
-@pytest.mark.terminal
-def test_try_says_that_stdin_is_a_pipe() -> None:
-    piped = ["sh", "-c", f"echo | {shlex.join([*TRY, *asking(SECRET)])}"]
-    with Screen(piped, ENV) as screen:
-        screen.until("stdin is no terminal")
         assert screen.end() == 0
 
 
@@ -403,9 +364,7 @@ def test_parameter_rejects_a_secret() -> None:
         assert "geheim" not in str(raised.value)
 
 
-def test_list_shows_what_the_user_is_asked(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_list_shows_what_the_user_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     room: Json = {"enum": ["in"], "oneOf": [{"const": "in", "title": "Inside"}]}
     schema: Json = {"properties": {"name": {"type": "string"}, "room": room}}
     offer = Offer("book", "book", "Books", schema, True, "", asks_first=True, asked=("name", "pw"))

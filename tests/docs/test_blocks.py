@@ -345,33 +345,6 @@ def test_block_is_what_it_says(block: Block) -> None:
     CHECKS[block.language](block)
 
 
-HOSTS = {
-    "Claude Code": "json",
-    "Codex": "toml",
-    "opencode": "json",
-    "Goose": "yaml",
-    "Claude Desktop": "json",
-    "Gemini CLI": "json",
-    "Zed": "json",
-}
-READERS: dict[str, Callable[[str], Json]] = {
-    "json": json.loads,
-    "toml": tomllib.loads,
-    "yaml": yaml.safe_load,
-}
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_configuration_of_a_host_puts_the_bridge_before_the_server(host: str) -> None:
-    text = (ROOT / "docs/mcp-servers.md").read_text()
-    (section,) = re.findall(rf"^### {host}$(.*?)^##", text, re.MULTILINE | re.DOTALL)
-    (fragment,) = re.findall(rf"^```{HOSTS[host]}$(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    (arguments,) = launched(READERS[HOSTS[host]](fragment))
-    assert arguments[0] == "mcp"
-    server = arguments[arguments.index("--") + 1 :]
-    assert server[1:3] == ["-y", "mongodb-mcp-server"]
-
-
 def test_links_between_pages_lead_somewhere() -> None:
     for paper in PAPERS:
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", paper.read_text()):

@@ -306,12 +306,7 @@ def _outcomes(protocol: str, version: str) -> Iterator[Case]:
         "acp": (("acp-permission",), {}, {"outcome": {"outcome": "cancelled"}}),
         "abp": (("abp",), SPOKEN["abp"]["capabilities"], DISMISSED),
     }.get(protocol, (("mcp-form", version), forms, cancelled))
-    people = {
-        "declines": declines,
-        "cancels": always(cancels),
-        "never": never,
-        "forbids": forbids,
-    }
+    people = {"declines": declines, "cancels": always(cancels), "never": never, "forbids": forbids}
     for name, row in CONVERSATIONS["outcomes"].items():
         both = person(ASKED[QuestionShape.SELECT_FEW], ASKED[QuestionShape.CONFIRM])
         yield Case(

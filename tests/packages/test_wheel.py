@@ -181,9 +181,7 @@ def test_wheel_plays_fixtures(stranger: Stranger) -> None:
     assert f"{len(files)} passed, 0 failed" in stranger.run("abp-bridge", "replay", *files)
 
 
-def test_wheel_names_a_missing_extra_with_a_command(
-    stranger: Stranger,
-) -> None:
+def test_wheel_names_a_missing_extra_with_a_command(stranger: Stranger) -> None:
     ended = stranger.start("abp-bridge", "try", "demo:page")
     command = f"uv pip install --python {stranger.programs}/python"
     assert ended.returncode == 1

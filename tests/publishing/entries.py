@@ -59,11 +59,7 @@ def mcp_registry(identity: Identity) -> Entry:
         "runtimeHint": "uvx",
         # The identifier of PyPI's has no extras.
         "runtimeArguments": [
-            {
-                "type": "named",
-                "name": "--with",
-                "value": f"{identity.package}[browser]=={VERSION}",
-            }
+            {"type": "named", "name": "--with", "value": f"{identity.package}[browser]=={VERSION}"}
         ],
         "packageArguments": [
             {"type": "positional", "value": "serve"},
@@ -144,10 +140,7 @@ def bundle_manifest(identity: Identity) -> Entry:
         "user_config": {
             "app": {"type": "string", "title": "App", "description": APP, "required": True}
         },
-        "compatibility": {
-            "platforms": ["darwin", "linux"],
-            "runtimes": {"python": ">=3.11"},
-        },
+        "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": ">=3.11"}},
     }
 
 

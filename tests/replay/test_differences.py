@@ -18,6 +18,7 @@ from support.apps.differing import CHANGES, DIFFERENCES
 from support.harness import run
 from support.paths import APPS, FIXTURES
 
+from abp_bridge.cli.replay import _missing_extra
 from abp_bridge.conformance.format import HOST, parse_recordings
 from abp_bridge.conformance.match import Kind, kind_of, match
 
@@ -37,6 +38,8 @@ def said() -> dict[Path, tuple[str, list[Json]]]:
     found = {}
     for path in sorted(FIXTURES.rglob("*.jsonl")):
         (recording,) = parse_recordings(path.read_text())
+        if _missing_extra(recording.head):
+            continue
         ours = (each for each in recording.entries if each.ours and each.party == HOST)
         messages = [each.value for each in ours if each.kind == "message"]
         found[path] = recording.head.host, [each for each in messages if isinstance(each, dict)]
@@ -143,11 +146,7 @@ SAME: dict[str, tuple[Kind, Json, Json]] = {
     "nothing required": (MCP, listed(inputSchema={"required": []}), listed()),
     "a hint": (MCP, listed(annotations={"destructiveHint": True}), listed()),
     "null": (ACP, initialized(authMethods=[], _meta=None), initialized()),
-    "off": (
-        ACP,
-        initialized(agentCapabilities={"loadSession": False, "auth": {}}),
-        initialized(),
-    ),
+    "off": (ACP, initialized(agentCapabilities={"loadSession": False, "auth": {}}), initialized()),
 }
 # what may be there where a fixture does not show it
 MORE: dict[str, tuple[Kind, Json, Json]] = {
@@ -230,23 +229,12 @@ def test_match_finds_a_question_under_any_key() -> None:
     assert [each.path for each in cut.differences] == ["[input 2].of"]
 
 
-MANY = 3_000
-
-
-@pytest.mark.parametrize(
-    ("expected", "got"),
-    [
-        (
-            {f"[input {place}]": {"n": place} for place in range(MANY)},
-            {str(place): {"n": place} for place in reversed(range(MANY))},
-        ),
-        (["[id 1]", *range(10 * MANY)], list(range(20 * MANY))),
-        ([f"[id {place}]" for place in range(MANY)], ["same"] * MANY),
-    ],
-    ids=["names", "lists", "one name for all"],
-)
-def test_match_of_a_large_message_ends(expected: Json, got: Json) -> None:
+def test_match_of_a_large_message_ends() -> None:
+    many = range(3_000)
+    expected = {f"[input {place}]": {"n": place} for place in many}
+    got = {str(place): {"n": place} for place in reversed(many)}
     assert not match(expected, got, {})
+    assert not match([f"[id {place}]" for place in many], ["same"] * len(many), {})
 
 
 def test_match_compares_a_deep_message_once() -> None:

@@ -744,7 +744,7 @@ EVENTS: dict[Trigger, dict[str, tuple[str, ...]]] = {
     Trigger.PREFERENCE: {
         "the app's own": (
             '"success": true, "data": {"value": "second"}, "metadata": {"answeredBy": "default"',
-        ),
+        )
     },
     Trigger.HOST_CANCELS: {
         "the question is taken down, the app hears capabilities/cancel": (TAKEN_DOWN, STOPPED),

@@ -28,7 +28,6 @@ from abp_bridge.conformance.fixture import reduce
 from abp_bridge.conformance.format import Entry, Recording, TraceError, dump_head, parse_recordings
 from abp_bridge.conformance.match import ReplayMismatchError, match
 from abp_bridge.conformance.placeholders import escape, fill, parts
-from abp_bridge.conformance.sequence_diagram import draw
 
 Json = Any
 
@@ -61,10 +60,7 @@ FAULTS = {
         PROGRESS,
         "the response to the host's request 2 came before the notification notifications/progress",
     ),
-    "double": (
-        SELECT,
-        f"{GOODBYE}a response to the app, to a question that is not open: 'q1'",
-    ),
+    "double": (SELECT, f"{GOODBYE}a response to the app, to a question that is not open: 'q1'"),
     "odd": (SELECT, f"{GOODBYE}explode to the app"),
     "mumble": (SELECT, f"{GOODBYE}a line to the app that is no JSON"),
     "same-id": (SELECT, 'id: one of its own expected, "1" given, which is [id 1] already'),
@@ -560,14 +556,6 @@ def test_trace_shows_every_option(host: str) -> None:
     assert all(city in left for city in CITIES)
 
 
-def test_trace_shows_a_message_without_a_name() -> None:
-    said = {"way": "host->bridge", "message": {"jsonrpc": "2.0", "method": "", "params": {"x": 1}}}
-    (recording,) = parse_recordings(HEAD + json.dumps(said) + "\n")
-    drawn = list(draw(recording, 80))
-    assert any(line.startswith("? ─") for line in drawn)
-    assert any('{"x": 1}' in line for line in drawn)
-
-
 def test_trace_writes_json() -> None:
     assert draw_trace(SELECT, "--json") == SELECT.read_text()
 
@@ -812,9 +800,7 @@ SCALARS = (
 )
 NAMES = st.sampled_from(["id", "method", "params", "result", "type", "requestId"])
 JSON = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner),
-    max_leaves=6,
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner), max_leaves=6
 )
 WAYS = [f"{party}->bridge" for party in ("host", "app", "agent", "person")]
 WAYS += [f"bridge->{party}" for party in ("host", "app", "person")]
@@ -1012,40 +998,3 @@ def test_replay_launches_no_program_of_a_fixture_as_tools(tmp_path: Path) -> Non
     assert played.returncode == 1
     assert "the bridge has given it no server for them" in played.stdout
     assert not launched.exists()
-
-
-PASSING = """
-import json, subprocess, sys
-agent = subprocess.Popen([sys.argv[-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-said = {'jsonrpc': '2.0', 'method': 'session/new', 'params': {'mcpServers': [SERVER]}}
-agent.stdin.write(json.dumps(said).encode() + b'\\n')
-agent.stdin.flush()
-sys.stdin.read()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("server", "words"),
-    [
-        (
-            {"command": "no-such-program-anywhere", "args": [], "env": []},
-            "cannot be launched: there is no program 'no-such-program-anywhere'",
-        ),
-        ({"command": "true", "args": ["\0"]}, "its args and env must be texts"),
-        ({"command": "true", "env": [{"name": "X"}]}, "its args and env must be texts"),
-        ({"command": 7}, "the bridge has given it no server for them"),
-    ],
-    ids=["no program", "NUL", "odd env", "odd command"],
-)
-def test_replay_says_why_tools_cannot_be_launched(server: Json, words: str, tmp_path: Path) -> None:
-    bridge, path = tmp_path / "bridge.py", tmp_path / "odd.jsonl"
-    bridge.write_text(PASSING.replace("SERVER", repr(server)))
-    new = {"way": "bridge->agent", "message": said(method="session/new", params="[any]")}
-    head = {"abp-fixture": 1, "run": ["acp", "--", "{agent}"]}
-    listed = told("tools", message=said(id=1, method="tools/list"))
-    path.write_text(dump_lines(head, new, listed))
-    played = run("replay", str(path), "--bridge", f"{sys.executable} {bridge}")
-    assert played.returncode == 1
-    assert words in played.stdout
-    assert "Traceback" not in played.stderr
