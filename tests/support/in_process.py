@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, TextIO
 import anyio
 from mcp.client import stdio as mcp_stdio
 
+from abp_bridge import log
 from abp_bridge.acp.proxy import relay
 from abp_bridge.apps.demo import __main__ as demo
 from abp_bridge.cli import acp, ask, compose, mcp, program, refusal, serve
@@ -195,7 +196,9 @@ class _Receiver:
         raise anyio.EndOfStream
 
     async def aclose(self) -> None:
-        self._file.close()
+        if not self._file.closed:
+            anyio.notify_closing(self._file)  # else whoever waits for it waits forever
+            self._file.close()
 
 
 # --- the bridge -----------------------------------------------------------------------------------
@@ -327,6 +330,7 @@ def run_command(
     try:
         with (
             kept_logging(),
+            _kept_unraisable(),
             contextlib.chdir(cwd or Path.cwd()),
             Caught(0, stdin),
             Caught(1) as out,
@@ -368,6 +372,17 @@ class Caught:
         self._file.seek(0)
         self.text = self._file.read()
         self._file.close()
+
+
+@contextmanager
+def _kept_unraisable() -> Iterator[None]:
+    """Report what is collected to pytest and not to the log: it may be another test's."""
+    ours = log._log_unraisable
+    vars(log)["_log_unraisable"] = sys.unraisablehook
+    try:
+        yield
+    finally:
+        vars(log)["_log_unraisable"] = ours
 
 
 @contextmanager
@@ -415,7 +430,17 @@ async def _open_server(
     if not enabled or "abp_bridge" not in args:
         return await _open_server_process(command, args, dict(env), errlog, cwd)
     ours = [name for name in os.environ if name.startswith("ABP_")]
-    return AsyncPipeThread(start_bridge([command, *args], {**dict.fromkeys(ours), **env}))
+    thread = start_bridge([command, *args], {**dict.fromkeys(ours), **env})
+    server = AsyncPipeThread(thread)
+    close_stdin = server.stdin.aclose
+
+    async def end() -> None:
+        """The client's library waits two seconds, and cannot kill a thread then."""
+        await close_stdin()
+        await thread.wait_exit()
+
+    server.stdin.aclose = end  # type: ignore[method-assign]
+    return server
 
 
 # --- its apps -------------------------------------------------------------------------------------
