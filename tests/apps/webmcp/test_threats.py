@@ -15,6 +15,8 @@ from playwright.async_api import Error as PlaywrightError
 from support.pages.server import Web
 from support.tool_pages import BRIEF, PATIENCE, Running, Said, accepted, as_shown, opened
 
+from abp_bridge.apps.browser import page as browser_page
+from abp_bridge.apps.webmcp import form_call, tool_session, tools
 from abp_bridge.apps.webmcp.tool_session import MAX_TOOLS
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import CallResult
@@ -265,7 +267,11 @@ async def test_huge_or_deep_result_ends_only_its_call(
         assert page.person.reasons == []
 
 
-async def test_page_that_hangs_ends_its_calls(browser: Browser, site: Web) -> None:
+async def test_page_that_hangs_ends_its_calls(
+    browser: Browser, site: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (browser_page, form_call, tool_session, tools):
+        monkeypatch.setattr(module, "PAGE_LIMIT", 0.3)
     async with opened(browser, f"{site.here}/hostile.html", BRIEF) as running:
         result = await running.call("spin")
         assert code(result) == "OUTCOME_UNKNOWN"
