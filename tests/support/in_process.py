@@ -1,8 +1,9 @@
 """`abp-bridge` commands and test apps in threads of the test's process, on real pipes.
 
 `hosted`, `RawHost` and the ACP client start a bridge here unless the test is marked `process`: a
-thread needs a hundredth of the time that a process needs to start. The apps in `PROGRAMS` run in
-threads as well. A test that starts any other program must be marked.
+thread needs a hundredth of the time that a process needs to start. The apps in `PROGRAMS`, and
+Python scripts, run in threads as well: a script has `sys`, `os.environ` and `print` of its own. A
+test that starts any other program must be marked.
 """
 
 from __future__ import annotations
