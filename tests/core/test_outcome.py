@@ -43,27 +43,23 @@ def test_outcome_row(outcome: Outcome | None, cells: tuple[object, ...]) -> None
     assert row.page == "" or Ending(row.page)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "by", "words"),
-    [
-        (Outcome.ACCEPTED, AnsweredBy.PERSON, ""),
-        (Outcome.DECLINED, AnsweredBy.PERSON, "The user declined to answer."),
-        (Outcome.CANCELLED, AnsweredBy.UNKNOWN, "The host dismissed the question."),
-        (Outcome.TIMED_OUT, AnsweredBy.NOBODY, "Nobody answered in time."),
-        (
-            Outcome.INVALID,
-            AnsweredBy.PERSON,
-            "The host kept sending answers that do not fit the question.",
-        ),
-        (Outcome.UNSUPPORTED, AnsweredBy.NOBODY, "This host has no way to ask its user that."),
-        (
-            Outcome.WITHDRAWN,
-            AnsweredBy.NOBODY,
-            "The question was withdrawn before it was answered.",
-        ),
-    ],
-)
-def test_outcome_words(outcome: Outcome, by: AnsweredBy, words: str) -> None:
+WORDS = {
+    Outcome.ACCEPTED: (AnsweredBy.PERSON, ""),
+    Outcome.DECLINED: (AnsweredBy.PERSON, "The user declined to answer."),
+    Outcome.CANCELLED: (AnsweredBy.UNKNOWN, "The host dismissed the question."),
+    Outcome.TIMED_OUT: (AnsweredBy.NOBODY, "Nobody answered in time."),
+    Outcome.INVALID: (
+        AnsweredBy.PERSON,
+        "The host kept sending answers that do not fit the question.",
+    ),
+    Outcome.UNSUPPORTED: (AnsweredBy.NOBODY, "This host has no way to ask its user that."),
+    Outcome.WITHDRAWN: (AnsweredBy.NOBODY, "The question was withdrawn before it was answered."),
+}
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_outcome_words(outcome: Outcome) -> None:
+    by, words = WORDS[outcome]
     assert describe_outcome(outcome, by) == words
 
 

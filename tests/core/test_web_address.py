@@ -24,29 +24,15 @@ ODD = {
     "http://[0:0::1]/": "::1",
     "https://%62%C3%BCcher.example/": "xn--bcher-kva.example",
 }
-REFUSED = [
-    "javascript:alert(1)",
-    "file:///etc/passwd",
-    "ftp://e.example/",
-    "https://bank.example@evil.example/",
-    "https://evil.example\\.bank.example/",
-    "https://evil.example%2f.bank.example/",
-    "https://evil.example%00/",
-    "https://a..example/",
-    "https:///x",
-    "https:x",
-    "http://1.2.3.4.5/",
-    "http://256.1.1.1/",
-    "http://4294967296/",
-    "http://0x7g.1/",
-    "http://1.09/",
-    "http://[::g]/",
-    "http://[::1/",
-    "http://e.example:99999/",
-    "http://[::1]:0/",
-    "https://%FF.example/",
-    "https://%C2%AD.example/",
-]
+REFUSED = r"""
+javascript:alert(1) file:///etc/passwd ftp://e.example/
+https://bank.example@evil.example/ https://evil.example\.bank.example/ https://evil.example%2f.bank.example/
+https://evil.example%00/ https://a..example/ https:///x
+https:x http://1.2.3.4.5/ http://256.1.1.1/
+http://4294967296/ http://0x7g.1/ http://1.09/
+http://[::g]/ http://[::1/ http://e.example:99999/
+http://[::1]:0/ https://%FF.example/ https://%C2%AD.example/
+"""
 
 
 @pytest.mark.parametrize(("url", "host"), [*PLAIN.items(), *ODD.items()])
@@ -55,7 +41,7 @@ def test_host_of_an_address_is_what_a_browser_reads(url: str, host: str) -> None
     assert (host in describe_oddities(url)) is (url in ODD)
 
 
-@pytest.mark.parametrize("url", REFUSED)
+@pytest.mark.parametrize("url", REFUSED.split())
 def test_misleading_or_invalid_address_is_refused(url: str) -> None:
     assert host_of(url) is None
 

@@ -192,7 +192,6 @@ ROWS: tuple[Any, ...] = (
     ("uvx", "codex", _CODEX.replace('"ABP"', '"uvx"').replace('["', '["abp-bridge", "'), "uvx"),
     ("misspelt key", "codex", _CODEX + "tool_timeout = 5\n", "tool_timeout_sec meant"),
     ("wrong value", "codex", _CODEX.replace("true", '"yes"'), "true or false"),
-    ("wrong value", "codex", "[mcp_servers.x]\ncommand = 'x'\nargs = 'y'\n", "a list"),
     ("wrong value", "codex", _CODEX + "url = 'http://x'\n", "command and url"),
     (
         "wrong value",

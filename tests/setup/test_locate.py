@@ -101,27 +101,19 @@ def test_claude_desktop_of_the_store_reads_its_own_file(tmp_path: Path) -> None:
     assert locate(host, "user", machine) == store / "claude_desktop_config.json"
 
 
-def test_servers_are_listed_with_what_they_start(tmp_path: Path) -> None:
+def test_servers_are_listed_with_their_commands(tmp_path: Path) -> None:
+    ours = '{"type": "local", "command": ["/x/abp-bridge", "serve"], "environment": {"A": "b"}}'
+    far = '{"type": "remote", "url": "https://mcp.example", "enabled": false}'
     file = tmp_path / ".config/opencode/opencode.jsonc"
     file.parent.mkdir(parents=True)
-    file.write_text(
-        """{ // mine
-  "mcp": {
-    "abp": {"type": "local", "command": ["/x/abp-bridge", "serve"], "environment": {"A": "b"}},
-    "far": {"type": "remote", "url": "https://mcp.example", "enabled": false},
-    "odd": 5,
-  },
-}
-"""
-    )
-    machine = Machine({}, tmp_path, tmp_path, "linux")
-    found = locate(HOSTS["opencode"], "user", machine)
+    file.write_text(f'{{ // mine\n"mcp": {{"abp": {ours}, "far": {far}, "odd": 5,}},\n}}')
+    found = locate(HOSTS["opencode"], "user", Machine({}, tmp_path, tmp_path, "linux"))
     assert found == file
-    abp, far = list_servers(HOSTS["opencode"], read_value(HOSTS["opencode"], found))
+    abp, other = list_servers(HOSTS["opencode"], read_value(HOSTS["opencode"], found))
     assert (abp.name, abp.path, abp.enabled) == ("abp", ("mcp", "abp"), True)
     assert abp.launch == Launch("/x/abp-bridge", ("serve",), {"A": "b"})
     assert abp.own == ("serve",)
-    assert (far.launch, far.own, far.enabled) == (None, None, False)
+    assert (other.launch, other.own, other.enabled) == (None, None, False)
 
 
 def _worktree(

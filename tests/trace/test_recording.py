@@ -385,11 +385,9 @@ def test_fixture_keeps_answers_that_are_named_like_members_of_the_bridge() -> No
 def test_fixture_has_the_minimum_answer_time_of_its_recording(
     answered_by: list[str], floor: str
 ) -> None:
-    events = [
-        {"event": "InputResolvedEvent", "route": "mcp-form", "answeredBy": each}
-        for each in answered_by
-    ]
-    (recording,) = parse_recordings(HEAD + "".join(json.dumps(each) + "\n" for each in events))
+    event = {"event": "InputResolvedEvent", "route": "mcp-form"}
+    lines = [json.dumps({**event, "answeredBy": each}) + "\n" for each in answered_by]
+    (recording,) = parse_recordings(HEAD + "".join(lines))
     assert reduce(recording).head.env["ABP_PERSON_FLOOR"] == floor
 
 
@@ -407,9 +405,8 @@ def test_fixture_keeps_the_bridges_words_that_an_agent_repeats() -> None:
 def test_fixture_leaves_out_lists_that_a_host_only_reads() -> None:
     looked = {"way": "host->bridge", "message": {"id": 1, "method": "tools/list"}}
     shown = {"way": "bridge->host", "message": {"id": 1, "result": {"tools": []}}}
-    assert reduced(
-        looked, shown, {"way": "host->bridge", "message": {"id": 2, "method": "tools/call"}}
-    ) == [{"id": 2, "method": "tools/call"}]
+    call = {"id": 2, "method": "tools/call"}
+    assert reduced(looked, shown, {"way": "host->bridge", "message": call}) == [call]
 
 
 @pytest.mark.parametrize("who", ["host->bridge", "bridge->host"])
@@ -465,19 +462,11 @@ def passed_on(**message: Json) -> list[Json]:
 
 
 def test_fixture_keeps_the_meta_members_of_mcp() -> None:
-    meta = {
-        "progressToken": 1,
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "threadId": "t-1",
-        "agent-working-dir": "/home/ann",
-    }
-    (call,) = reduced(
-        said("host->bridge", id=2, method="tools/call", params={"name": "abp_call", "_meta": meta})
-    )
-    assert call["params"] == {
-        "name": "abp_call",
-        "_meta": {"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28"},
-    }
+    kept = {"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    meta = {**kept, "threadId": "t-1", "agent-working-dir": "/home/ann"}
+    params = {"name": "abp_call", "_meta": meta}
+    (call,) = reduced(said("host->bridge", id=2, method="tools/call", params=params))
+    assert call["params"] == {"name": "abp_call", "_meta": kept}
 
 
 def test_fixture_leaves_out_what_an_agent_says_about_itself() -> None:
@@ -502,20 +491,13 @@ def test_fixture_keeps_what_a_proxy_changes() -> None:
     assert [each["params"]["update"] for each in kept] == [update, changed]
 
 
-def test_an_agents_lists_of_settings_are_left_out_of_its_results() -> None:
-    result = {
-        "sessionId": "s",
-        "modes": {"currentModeId": "a"},
-        "configOptions": [1, 2],
-        "models": {},
-        "_meta": {"quota": 1, "mine": 2},
-    }
-    kept = reduced(
-        said("agent->bridge", id=1, result=result), said("bridge->host", id=1, result=result)
+def test_fixture_leaves_out_settings_in_an_agents_result() -> None:
+    kept = {"sessionId": "s", "modes": {"currentModeId": "a"}}
+    result = {**kept, "configOptions": [1, 2], "models": {}, "_meta": {"quota": 1, "mine": 2}}
+    messages = reduced(
+        *(said(way, id=1, result=result) for way in ("agent->bridge", "bridge->host"))
     )
-    assert [each["result"] for each in kept] == [
-        {"sessionId": "s", "modes": {"currentModeId": "a"}, "_meta": {"mine": 2}}
-    ] * 2
+    assert [each["result"] for each in messages] == [{**kept, "_meta": {"mine": 2}}] * 2
 
 
 def test_fixture_leaves_out_other_servers_of_the_host() -> None:
@@ -544,15 +526,6 @@ def test_fixture_keeps_ids_of_the_agent_and_names_those_of_the_bridge() -> None:
     )
     assert passed["params"] == asked
     assert own["params"] == {"sessionId": "s-1", "toolCall": {"toolCallId": "[tool 1]"}}
-
-
-def test_words_that_a_host_quotes_are_no_name_of_a_question() -> None:
-    prompt = {"prompt": [{"type": "text", "text": 'Ask {"question": "Why?"}'}]}
-    _, passed = reduced(
-        said("host->bridge", id=1, method="session/prompt", params=prompt),
-        said("bridge->agent", id=1, method="x", params=prompt),
-    )
-    assert passed["params"] == prompt
 
 
 @pytest.mark.process

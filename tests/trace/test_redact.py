@@ -653,10 +653,6 @@ PLANTS: dict[str, tuple[Passed, ...]] = {
         {"mcpServers": {"files": {"headers": {"X-Level": S}}}}
     ),
     "an argument after its option": said({"args": ["--api-key", S]}),
-    "GITHUB_TOKEN": said({"GITHUB_TOKEN": S}),
-    "PGPASSWORD": said({"PGPASSWORD": S}),
-    "card_number": said({"card_number": S}),
-    "pin_code": said({"pin_code": S}),
     "a value that looks like a schema": said({"credentials": {"type": "object", "user": S}}),
     "an object in JSON in text": said(f'log: {{"credentials": {{"user": "{S}"}}}}'),
     "a list in text": said(f'["x", {{"api_keys": ["{S}"]}}, '),
