@@ -188,7 +188,6 @@ NAMED = Field("name", FieldType.TEXT, {"type": "string"}, default="Ann")
         ((SEVERAL,), {"some": ["a", "b"]}, False),
         ((YES,), {"confirmed": True}, True),
         ((YES,), {"confirmed": False}, True),
-        ((NUMBER,), {"n": 0}, True),
         ((NUMBER,), {"n": 3}, True),
         ((NUMBER,), {"n": 4}, False),
         ((TEXT,), {"text": ""}, True),

@@ -18,10 +18,8 @@ Json = Any
 NOT_JSON: dict[str, str | bytes] = {
     "nothing": "",
     "NaN": '{"a":NaN}',
-    "minus Infinity": "-Infinity",
     "a number that no float holds": "1e999",
     "a whole number of 5,000 digits": "7" * 5_000,
-    "brackets without end": "[" * 100_000,
     "deep but whole": "[" * 100_000 + "]" * 100_000,
     "bytes that are not UTF-8": b'"\xff"',
     "a surrogate in bytes": b'"\xed\xa0\x80"',
@@ -69,8 +67,6 @@ def test_any_text_is_a_value_or_a_value_error(source: str | bytes) -> None:
 
 LEVELS: dict[str, tuple[Json, int]] = {
     "a scalar": (1, 1),
-    "an empty list": ([], 1),
-    "a list": ([1], 2),
     "an object": ({"a": 1}, 2),
     "the deepest branch counts": ({"a": 1, "b": [[2]]}, 4),
     "a long list is not a deep one": ([1] * 1_000, 2),

@@ -54,12 +54,10 @@ CHOICES = one(
 
 # What a host sent, and the value it means.
 READ: dict[str, tuple[Field, Json, Json]] = {
-    "text is text": (TEXT, " 5 ", " 5 "),
     "a number in a text line": (NUMBER, " -1.5 ", -1.5),
     "an exponent": (NUMBER, "1e3", 1000.0),
     "400 digits": (INTEGER, "1" + "0" * 400, 10**400),
     "a whole number that a host wrote as a float": (INTEGER, 5.0, 5),
-    "a whole number typed as a float": (INTEGER, "5.0", 5),
     "one of more digits than a float has": (INTEGER, "9007199254740993.0", 9007199254740993),
     "nothing with any exponent": (INTEGER, "0e999999999", 0),
     "a choice by its key": (CHOICE, "1", 1),
@@ -70,11 +68,9 @@ READ: dict[str, tuple[Field, Json, Json]] = {
     "the empty choice": (CHOICE, "", ""),
     "yes": (BOOLEAN, " Yes ", True),
     "false as a word": (BOOLEAN, "FALSE", False),
-    "several by keys and labels": (CHOICES, ["a", "Pears"], ["a", "b"]),
     "several in a text line": (CHOICES, "a, Pears,", ["a", "b"]),
     "one with a comma in it": (CHOICES, "Cherries, dates", ["c,d"]),
     "JSON in a text line": (OBJECT, '{"a": [1]}', {"a": [1]}),
-    "JSON as it is": (OBJECT, {"a": 1}, {"a": 1}),
     "text that is JSON where only text fits": (TEXT_OR_YES, "5", "5"),
     "JSON where text fits too": (TEXT_OR_YES, "true", True),
     "each entry of a list by its columns": (LIST, [{"it": "5"}, {"it": 6}], [{"it": 5}, {"it": 6}]),
@@ -94,11 +90,11 @@ def test_content_with_one_meaning_is_read(field: Field, sent: Json, value: Json)
 NOT_READ: dict[str, tuple[Field, Json, str]] = {
     "a list of something else": (LIST, [7], "it[0] must be an object, not 7"),
     "no list of entries": (LIST, "five", 'it must be a list, not "five"'),
+    "a number for text": (TEXT, 5, "it must be text, not 5"),
     "a word for a number": (NUMBER, "five", 'it must be a number, not "five"'),
     "a number with separators": (INTEGER, "1_000", 'it must be a whole number, not "1_000"'),
     "more than a float holds": (NUMBER, "1e999", 'it must be a number, not "1e999"'),
     "5,000 digits": (INTEGER, "7" * 5_000, f'it must be a whole number, not "{"7" * 56}...'),
-    "half a whole number": (INTEGER, "1.5", "it must be a whole number, not 1.5"),
     "nothing with an endless exponent": (
         INTEGER,
         "0e99999999999999999999",
@@ -111,7 +107,6 @@ NOT_READ: dict[str, tuple[Field, Json, str]] = {
         'it must be a whole number, not "9007199254740992.5"',
     ),
     "true for a number": (NUMBER, True, "it must be a number, not true"),
-    "a number for text": (TEXT, 5, "it must be text, not 5"),
     "a one for a yes": (BOOLEAN, 1, "it must be true or false, not 1"),
     "an option that was not offered": (
         CHOICE,

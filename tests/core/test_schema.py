@@ -25,8 +25,6 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
         {"type": ["boolean", "integer"]},
         "the answer must be true or false or a whole number, not null",
     ),
-    "a whole number": (1.5, {"type": "integer"}, "the answer must be a whole number, not 1.5"),
-    "true is no number": (True, {"type": "number"}, "the answer must be a number, not true"),
     "enum": ("x", {"enum": ["a", 1]}, 'the answer must be one of "a", 1, not "x"'),
     "a long enum": (
         0,
@@ -75,11 +73,6 @@ SENTENCES: dict[str, tuple[Json, Mapping[str, Json], str]] = {
         10**400 + 1,
         {"multipleOf": 0.5e-5, "maximum": 0},
         f"the answer must be at most 0, not 1{'0' * 56}...",
-    ),
-    "multipleOf of no number at all": (
-        float("inf"),
-        {"multipleOf": 2},
-        "the answer has a number that cannot be checked",
     ),
     "minLength": ("a", {"minLength": 2}, "the answer must have at least 2 characters"),
     "maxLength": ("abc", {"maxLength": 2}, "the answer must have at most 2 characters"),

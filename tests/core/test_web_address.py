@@ -26,7 +26,8 @@ ODD = {
 }
 REFUSED = r"""
 javascript:alert(1) file:///etc/passwd ftp://e.example/
-https://bank.example@evil.example/ https://evil.example\.bank.example/ https://evil.example%2f.bank.example/
+https://bank.example@evil.example/ https://evil.example\.bank.example/
+https://evil.example%2f.bank.example/
 https://evil.example%00/ https://a..example/ https:///x
 https:x http://1.2.3.4.5/ http://256.1.1.1/
 http://4294967296/ http://0x7g.1/ http://1.09/

@@ -114,13 +114,6 @@ ROWS: tuple[Any, ...] = (
         {"APPDATA": "HOME/roaming", "LOCALAPPDATA": "HOME/local"},
         "win32",
     ),
-    (
-        "another file",
-        "copilot",
-        {"config/copilot/mcp-config.json": _servers(type="local", tools=["*"])},
-        "which GitHub Copilot CLI does not read",
-        {"XDG_CONFIG_HOME": "HOME/config"},
-    ),
     ("key", "vscode", _SERVERS, "under mcpServers"),
     ("key", "codex", _CODEX.replace("mcp_servers", "mcpServers"), "mcp_servers is"),
     ("member", "goose", _GOOSE.replace("cmd", "command"), "cmd"),
@@ -177,12 +170,6 @@ ROWS: tuple[Any, ...] = (
     ("nobody asked", "windsurf", _servers(args=["serve"]), "shows"),
     ("answers file", "cursor", _servers(env={"ABP_ANSWERS": "a"}), "answers"),
     ("settings", "cursor", _servers(env={"ABP_PAEG": "1"}), "ABP_PAGE"),
-    (
-        "removed setting",
-        "cursor",
-        _servers(env={"ABP_ACP_DRAFT": "2"}),
-        '"abp" sets ABP_ACP_DRAFT, which was removed: The bridge speaks version 1 of ACP',
-    ),
     (
         "removed setting",
         "cursor",
@@ -411,20 +398,19 @@ def test_hosts_of_a_machine(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "file", "text", "given"),
+    ("host", "text", "given"),
     [
-        ("codex", CODEX, _CODEX + 'env_vars = ["DISPLAY"]\n', {"HOME", "PATH", "DISPLAY"}),
-        ("goose", ".config/goose/config.yaml", _GOOSE, {"HOME", "PATH", "DISPLAY", "TOKEN"}),
-        ("cursor", ".cursor/mcp.json", _servers(env={"A": "b"}), {"HOME", "PATH", "DISPLAY", "A"}),
+        ("codex", _CODEX + 'env_vars = ["DISPLAY"]\n', {"HOME", "PATH", "DISPLAY"}),
+        ("goose", _GOOSE, {"HOME", "PATH", "DISPLAY", "TOKEN"}),
+        ("cursor", _servers(env={"A": "b"}), {"HOME", "PATH", "DISPLAY", "A"}),
     ],
 )
 def test_server_gets_the_environment_that_its_host_passes(
-    host: str, file: str, text: str, given: set[str], home: Path
+    host: str, text: str, given: set[str], home: Path
 ) -> None:
-    plant(home, {file: text})
+    plant(home, {FILES[host]: text})
     here = machine(home, {"HOME": "HOME", "DISPLAY": ":1", "TOKEN": "t"})
-    facts = gather(HOSTS[host], here)
-    got = environment(HOSTS[host], facts.entries[0], here.environ, "linux")
+    got = environment(HOSTS[host], gather(HOSTS[host], here).entries[0], here.environ, "linux")
     assert set(got) == given
     assert (f"{home}/bin" in got["PATH"]) == (host != "cursor")
 

@@ -181,17 +181,11 @@ def test_uninstall_removes_a_file_that_install_made(host: str, bridge: Bridge, h
     assert [*home.iterdir()] == []
 
 
-@pytest.mark.parametrize(
-    "words", [("--app", "stdio:python3 app.py"), ("--name", "x", "--", "python3", "app.py")]
-)
-def test_relative_file_in_a_command_is_reported(
-    words: tuple[str, ...], bridge: Bridge, home: Path
-) -> None:
+def test_relative_file_in_a_command_is_reported(bridge: Bridge, home: Path) -> None:
     (home / "app.py").touch()
-    first, *more = words
-    assert f"write {home}/app.py in its place" in bridge("install", "codex", first, *more)[1]
-    whole = [each.replace("app.py", f"{home}/app.py") for each in more]
-    assert "in its place" not in bridge("install", "codex", first, *whole)[1]
+    server = ("install", "codex", "--name", "x", "--", "python3")
+    assert f"write {home}/app.py in its place" in bridge(*server, "app.py")[1]
+    assert "in its place" not in bridge(*server, f"{home}/app.py")[1]
 
 
 def test_uninstall_removes_only_folders_that_install_made(bridge: Bridge, home: Path) -> None:
@@ -289,24 +283,15 @@ def test_env_option_replaces_the_same_option_in_an_entry(
     assert server.launch.env[name] == value
 
 
-@pytest.mark.parametrize(
-    ("host", "content"),
-    [
-        ("goose", "extensions: # note\n  abp: null # mine\n"),
-        ("vscode", '{\n  "servers": { // note\n    "abp": null, // mine\n  }\n}\n'),
-    ],
-)
-def test_install_fills_an_empty_entry_and_keeps_comments(
-    host: str, content: str, bridge: Bridge
-) -> None:
-    file = write(file_of(host), content)
-    code, said = bridge("install", host, "--print")
+def test_install_fills_an_empty_entry_and_keeps_comments(bridge: Bridge) -> None:
+    content = '{\n  "servers": { // note\n    "abp": null, // mine\n  }\n}\n'
+    file = write(file_of("vscode"), content)
+    code, said = bridge("install", "vscode", "--print")
     assert (code, OURS[0] in said, "this is for an empty file" in said) == (0, True, False), said
-    code, said = bridge("install", host, "--yes")
-    assert code == 0, said
+    assert bridge("install", "vscode", "--yes")[0] == 0
     assert [mark for mark in (" mine", " note") if mark not in file.read_text()] == []
-    assert bridge("install", host)[1].startswith("Nothing to do")
-    assert bridge("uninstall", host, "--yes")[0] == 0
+    assert bridge("install", "vscode")[1].startswith("Nothing to do")
+    assert bridge("uninstall", "vscode", "--yes")[0] == 0
     assert file.read_text() == content
 
 
@@ -541,22 +526,6 @@ def test_install_removes_what_a_killed_one_left(bridge: Bridge, home: Path) -> N
     assert {*file.parent.iterdir()} == {file, file.with_name(file.name + BACKUP), theirs}
 
 
-@pytest.mark.parametrize(
-    ("host", "content"),
-    [
-        ("codex", '[mcp_servers.abp]\ncommand = "abp-bridge"\nargs = ["serve"]\nd = 2026-01-01\n'),
-        ("cursor", '{"mcpServers": {"abp": {"command": "abp-bridge", "x": "\\ud800"}}}'),
-    ],
-    ids=["a date", "half a character"],
-)
-def test_entry_of_ours_with_an_unusual_value(host: str, content: str, bridge: Bridge) -> None:
-    file = write(file_of(host), content)
-    code, said = bridge("install", host, "--app", "demo", "--json", "--yes")
-    assert (code, json.loads(said)["status"]) == (0, "done")
-    assert content.splitlines()[-1].rpartition(" ")[2].rstrip("}") in file.read_text()
-    assert bridge("uninstall", host, "--json", "--yes")[0] == 0
-
-
 @pytest.mark.parametrize("home_is", ["", "here"])
 def test_without_a_home_nothing_is_written(
     home_is: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
@@ -726,7 +695,6 @@ WRONG = {
     ("codx",): "is 'codex' meant?",
     ("Claude Code",): "is 'claude' meant?",
     ("claude-code",): "is 'claude' meant?",
-    ("gemini-cli",): "is 'gemini' meant?",
     ("emacs",): "there are codex, goose",
     (): "name a host: 'abp-bridge install --list' has them",
     ("codex", "--app", "htps://x"): "--app",
@@ -738,9 +706,7 @@ WRONG = {
     ("codex", "--env", "ABP_SAMPLING=cli:goose"): "--env cli:goose was removed",
     ("codex", "--env", "ABP_PAGE=opne"): "ABP_PAGE='opne' cannot be used",
     ("codex", "--", "npx", "x"): "--name says what the server is called there",
-    ("codex", "--wrap", "docs"): "has no server 'docs': there are none",
     ("codex", "--wrap", "docs", "--name", "x", "--", "npx"): "goes with neither",
-    ("codex", "--app", "demo", "--wrap", "docs"): "a server has no apps",
     ("codex", "--name", "x", "--", "pr\udcffog"): "is no UTF-8",
     ("codex", "--name", "a.b"): "must be letters, digits, - and _",
     ("codex", "--agent", "goose acp"): "Codex starts no agents from a file",
@@ -1045,23 +1011,17 @@ def test_wrap_of_a_server_that_claude_code_has_for_one_folder(
     assert there(json.loads(file.read_text()))[0]["docs"]["args"] == ["mcp", "--", "npx", "all"]
 
 
-def test_entry_that_overrides_a_projects_is_reported(
-    bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shop = home / "shop"
-    (shop / ".git").mkdir(parents=True)
-    monkeypatch.chdir(shop)
-    said = f'Your own "abp" for {shop} alone goes before this one there.'
+def test_entry_that_overrides_a_projects_is_reported(bridge: Bridge, home: Path) -> None:
+    (home / ".git").mkdir()
+    said = f'Your own "abp" for {home} alone goes before this one there.'
     assert said not in bridge("install", "claude", "--project", "--yes")[1]
     local = {"mcpServers": {"abp": DOCS}}
-    file = write(home / ".claude.json", json.dumps({"projects": {str(shop): local}}))
-    for words in (["install", "claude"], ["install", "claude", "--app", "demo", "--yes"]):
-        assert said in bridge(*words, "--project")[1]
+    file = write(home / ".claude.json", json.dumps({"projects": {str(home): local}}))
+    assert said in bridge("install", "claude", "--project")[1]
     assert said not in bridge("install", "claude", "--project", "--name", "two")[1]
     assert said not in bridge("uninstall", "claude", "--project")[1]
     file.write_text("{")
     assert bridge("uninstall", "claude", "--project", "--yes")[0] == 0
-    assert bridge("install", "claude", "--project", "--yes")[0] == 0
 
 
 def test_print_of_claude_command_says_what_to_run_first(

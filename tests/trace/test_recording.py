@@ -494,9 +494,7 @@ def test_fixture_keeps_what_a_proxy_changes() -> None:
 def test_fixture_leaves_out_settings_in_an_agents_result() -> None:
     kept = {"sessionId": "s", "modes": {"currentModeId": "a"}}
     result = {**kept, "configOptions": [1, 2], "models": {}, "_meta": {"quota": 1, "mine": 2}}
-    messages = reduced(
-        *(said(way, id=1, result=result) for way in ("agent->bridge", "bridge->host"))
-    )
+    messages = reduced(*passed_on(id=1, result=result))
     assert [each["result"] for each in messages] == [{**kept, "_meta": {"mine": 2}}] * 2
 
 
