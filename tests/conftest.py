@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -113,7 +114,8 @@ KEPT = ("PYTEST_", "COV", "COVERAGE_", "PYTHON")  # beginnings of variables that
 
 # --- what a test needs ----------------------------------------------------------------------------
 
-NEEDS = ("process", "browser", "terminal", "network")  # a test without these markers is quick
+NEEDS = ("process", "browser", "terminal", "network")
+_MARKED_FILE = re.compile(rf"^pytestmark = .*mark\.({'|'.join((*NEEDS, 'slow'))})\b", re.MULTILINE)
 _used: set[str] = set()  # by the test that runs
 _REPORT = os.environ.get("PYTEST_NEEDS_REPORT")  # a file: a line for each test, with what it used
 
@@ -167,9 +169,12 @@ BY_NAME = [
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if collection_path not in BY_NAME:
-        return None
-    return not _is_named(collection_path, config) or None
+    if collection_path in BY_NAME:
+        return not _is_named(collection_path, config) or None
+    # Importing a file costs more than running a quick test: `make quick` skips files without any.
+    if config.option.markexpr.startswith("not (") and collection_path.name.startswith("test_"):
+        return _MARKED_FILE.search(collection_path.read_text()) is not None or None
+    return None
 
 
 def _is_named(path: Path, config: pytest.Config) -> bool:

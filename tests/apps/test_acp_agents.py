@@ -349,6 +349,7 @@ ENDED = {
 }
 
 
+@pytest.mark.slow
 async def test_turn_that_fails_is_a_failure_with_its_text(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         for prompt, says in ENDED.items():
@@ -425,6 +426,7 @@ async def test_cancelled_call_cancels_the_turn_before_the_next(heard: Heard) -> 
     assert methods == ["session/prompt", "session/cancel", "session/prompt"]
 
 
+@pytest.mark.slow
 async def test_permission_after_a_cancel_is_cancelled(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     app = target("unruly", log)
@@ -508,6 +510,7 @@ def unruly(log: Path, how: str = "") -> Any:
     return make_app(target("unruly", log, how), True, Settings())
 
 
+@pytest.mark.slow
 async def test_an_agent_that_never_answers_initialize_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -517,6 +520,7 @@ async def test_an_agent_that_never_answers_initialize_is_given_up(
             raise AssertionError("it was opened")
 
 
+@pytest.mark.slow
 async def test_an_agent_that_does_not_end_a_cancelled_turn_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ async def test_resources_and_prompts_are_reached_by_capabilities() -> None:
         assert "Ask before you order." in text(await host.client.call_tool("abp_connect", {}))
 
 
+@pytest.mark.slow
 async def test_missing_resource_is_an_error_and_completion_a_warning(
     exotic: tuple[str, Path],
 ) -> None:
@@ -438,6 +439,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(exotic: tuple[str, Pa
                 await host.status()
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     async with hosted("--app", target("unruly", log)) as host:

@@ -196,6 +196,7 @@ async def called(tmp_path: Path) -> AsyncIterator[tuple[Hosted, App]]:
         await app.aclose()
 
 
+@pytest.mark.slow
 async def test_invalid_result_of_a_program_is_named(tmp_path: Path) -> None:
     async with called(tmp_path) as (host, app):
         for kind, (answer, failed, words) in PIPED.items():

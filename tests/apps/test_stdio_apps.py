@@ -45,6 +45,7 @@ async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
     assert " 0 failed, 0 to look at, " in ended.stdout
 
 
+@pytest.mark.slow
 async def test_app_in_envelopes_is_answered_in_envelopes() -> None:
     async with hosted(
         "--app", program(APPS / "envelope.py"), answer=accept(selected="tea")
@@ -79,6 +80,7 @@ async def odd_call(folder: Path, said: list[str]) -> AsyncIterator[tuple[Hosted,
         yield host, app, (await app.next("capabilities/call"))["id"]
 
 
+@pytest.mark.slow
 async def test_misbehaving_app_gets_errors_and_stays_connected(tmp_path: Path) -> None:
     said: list[str] = []
     async with odd_call(tmp_path, said) as (host, app, call):
@@ -99,6 +101,7 @@ async def test_misbehaving_app_gets_errors_and_stays_connected(tmp_path: Path) -
     assert log["data"]["data"]["message"].startswith("a line of the app's was dropped: Parse error")
 
 
+@pytest.mark.slow
 async def test_line_that_is_too_long_is_dropped_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -478,6 +478,7 @@ def test_ask_stream_answers_open_questions_in_any_order() -> None:
         assert asking.end() == 0
 
 
+@pytest.mark.slow
 def test_ask_stream_answers_all_after_the_end_of_stdin(always: list[str]) -> None:
     requests = (confirm(1, "slow?"), confirm(2, "slow too?"), confirm(3, "quick?"))
     lines = "\n".join(map(json.dumps, requests))  # without a last line end
@@ -549,6 +550,7 @@ def test_ask_stream_rejects_an_invalid_question_with_its_reason(always: list[str
     assert codes == {1: "INVALID_PARAMS", 2: "NOT_SUPPORTED"}
 
 
+@pytest.mark.slow
 def test_ask_stream_rejects_an_id_in_use(tmp_path: Path) -> None:
     silent = answer(tmp_path, {"action": "silence", "times": "always"})
     ended = stream(silent, confirm(1, "First?", timeout=100), confirm(1, "Again?"))

@@ -420,6 +420,7 @@ def test_traceback_keeps_messages_without_data() -> None:
     assert log(code).endswith("FileNotFoundError: No such file or directory\n")
 
 
+@pytest.mark.slow
 def test_exceptions_of_threads_tasks_and_finalizers_are_logged() -> None:
     code = f"""
 import asyncio, gc, threading

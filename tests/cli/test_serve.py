@@ -677,6 +677,7 @@ async def pondered(timeout: float) -> AsyncIterator[Hosted]:
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["its call", "one of two calls"])
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_timeout_of_a_call_stops_while_the_user_thinks(is_known: bool) -> None:
     asked = {"capability": "demo.ask", "params": {"request": CONFIRM}, "timeout": 0.2}
     hold = {"capability": "demo.hold", "timeout": 20}
@@ -690,6 +691,7 @@ async def test_timeout_of_a_call_stops_while_the_user_thinks(is_known: bool) -> 
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_call_that_takes_too_long_times_out() -> None:
     async with hosted("--app", "demo") as host:
         hold = {"capability": "demo.hold", "timeout": 0.1}

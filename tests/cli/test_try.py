@@ -129,6 +129,7 @@ def test_try_reports_to_the_app_that_no_entry_answers(
     assert f"the host says that nobody answered: {why}" in heard["error"]["message"]
 
 
+@pytest.mark.slow
 def test_try_reports_a_timeout(tmp_path: Path) -> None:
     silent = written(tmp_path, {"action": "silence"})
     told = events(run(*asking({**CONFIRM, "timeout": 200}), *silent, "--json"))

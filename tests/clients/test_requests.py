@@ -115,6 +115,7 @@ APART = pytest.mark.parametrize("apart", [False, True], ids=["in one piece", "ap
 
 @SESSIONS
 @APART
+@pytest.mark.slow
 async def test_what_is_taken_back_is_asked_no_more(
     opened: Opened, cancel: str, apart: bool
 ) -> None:
@@ -130,6 +131,7 @@ async def test_what_is_taken_back_is_asked_no_more(
 
 @SESSIONS
 @APART
+@pytest.mark.slow
 async def test_what_is_asked_twice_with_one_id_is_asked_and_answered_once(
     opened: Opened, cancel: str, apart: bool
 ) -> None:
@@ -146,6 +148,7 @@ async def test_what_is_asked_twice_with_one_id_is_asked_and_answered_once(
     assert program.asked == 2
 
 
+@pytest.mark.slow
 async def test_a_server_may_take_a_question_back_and_ask_again_in_one_piece() -> None:
     program = Program()
     taken_back: JsonObject = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .limits import find_limits
 
 
+@pytest.mark.slow
 def test_every_limit_says_its_unit_or_why() -> None:
     limits = list(find_limits())
     assert limits

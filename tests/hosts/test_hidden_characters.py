@@ -261,6 +261,7 @@ async def test_hidden_characters_never_reach_an_mcp_host(
     assert unseen(capfd.readouterr().err) == []
 
 
+@pytest.mark.slow
 async def test_hidden_characters_of_an_app_description_never_reach_a_host(tmp_path: Path) -> None:
     tools = [
         {**each, "name": f"run{n}"} if each.get("name") == TOOL["name"] else each
@@ -286,6 +287,7 @@ async def test_hidden_characters_of_an_app_description_never_reach_a_host(tmp_pa
 
 @parts
 @pytest.mark.parametrize("forms", [True, False], ids=["forms", "permissions"])
+@pytest.mark.slow
 async def test_hidden_characters_never_reach_an_acp_client(
     forms: bool, part: int, tmp_path: Path
 ) -> None:

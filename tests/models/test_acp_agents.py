@@ -235,6 +235,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("how", STARTS)
+@pytest.mark.slow
 async def test_one_that_cannot_be_begun_with_says_why(
     heard: Heard, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

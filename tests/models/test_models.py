@@ -68,6 +68,7 @@ class Person(Host):
 
 
 @pytest.mark.parametrize(("era", "upstream"), [("legacy", "modern"), ("modern", "legacy")])
+@pytest.mark.slow
 def test_a_server_behind_the_proxy_gets_an_answer(
     era: str, upstream: str, path: str, tmp_path: Path
 ) -> None:

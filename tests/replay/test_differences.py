@@ -229,6 +229,7 @@ def test_match_finds_a_question_under_any_key() -> None:
     assert [each.path for each in cut.differences] == ["[input 2].of"]
 
 
+@pytest.mark.slow
 def test_match_of_a_large_message_ends() -> None:
     many = range(3_000)
     expected = {f"[input {place}]": {"n": place} for place in many}

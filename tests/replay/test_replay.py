@@ -667,6 +667,7 @@ TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(WORDS)).map("".join))
 
 
 @given(TEXTS, TEXTS)
+@pytest.mark.slow
 def test_match_escaped_text_is_only_itself(text: str, other: str) -> None:
     assert fill(escape(text), {}) == text
     assert match(escape(text), text, {})
@@ -821,6 +822,7 @@ LINES = st.fixed_dictionaries(
     st.dictionaries(st.sampled_from(["run", "env", "files", "patience", "proves"]), JSON),
     st.lists(LINES),
 )
+@pytest.mark.slow
 def test_any_file_is_refused_or_can_be_played(
     kind: str, head: Json, entries: Sequence[Json]
 ) -> None:

@@ -422,6 +422,7 @@ SILENT: dict[str, Json] = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("silent", SILENT)
+@pytest.mark.slow
 async def test_what_an_app_does_not_say_of_itself_may_be_destructive(
     silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

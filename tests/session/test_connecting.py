@@ -69,6 +69,7 @@ class Host:
         return {}
 
 
+@pytest.mark.slow
 async def test_an_app_that_ends_at_once_is_not_connected_and_its_last_words_say_why() -> None:
     app, host = Dying(), Host()
     hears: Json = host

@@ -248,6 +248,7 @@ async def test_what_never_fits_is_told_as_the_hosts_where_it_came_at_once() -> N
 @pytest.mark.parametrize(
     ("refuses", "late"), [(False, "cli:claude did not answer"), (True, "nobody answered")]
 )
+@pytest.mark.slow
 async def test_whoever_is_late_is_said_to_be_late(refuses: bool, late: str) -> None:
     """Also where somebody else was asked meanwhile; where it refused, the next one is late."""
 

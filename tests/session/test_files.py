@@ -344,6 +344,7 @@ async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: s
     assert "which is not read" in wanted.note
 
 
+@pytest.mark.slow
 async def test_a_file_that_was_allowed_in_time_is_read_after_it(
     granted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ FLOOR_OF_NOBODY = {"ABP_PERSON_FLOOR": "0"}  # whatever comes is a person's
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
+@pytest.mark.slow
 async def test_a_link_that_is_refused_at_once_was_refused_by_the_host(action: str) -> None:
     """The page, which starts for it, takes longer to be there than a person to read."""
     async with hosted("--app", "demo", answer=refuse(action), env=FLOOR) as host:
@@ -193,6 +194,7 @@ async def test_a_host_that_dismisses_by_itself_is_no_person_however_long_it_took
     assert response["metadata"]["answeredBy"] == "script"
 
 
+@pytest.mark.slow
 async def test_a_link_that_a_headless_host_dismisses_is_dismissed_by_that_host() -> None:
     """It is the page that asks, and the host that answers: what is known of it counts."""
     async with slow_fast_agent("cancel", "--page", "link", "--ask-on", "page") as host:
@@ -222,6 +224,7 @@ async def test_a_no_that_only_a_person_says_is_told_from_one_that_a_host_says_to
     assert response["cancelled"]
 
 
+@pytest.mark.slow
 async def test_questions_shown_together_that_are_answered_together_are_a_persons() -> None:
     """A host that shows one after the other has each wait for the first answer."""
     shown = 0

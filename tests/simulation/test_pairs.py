@@ -72,6 +72,7 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("asker", ASKERS)
+@pytest.mark.slow
 def test_pair_does_what_the_table_says(
     asker: str, side: str, picture: str, request: pytest.FixtureRequest
 ) -> None:

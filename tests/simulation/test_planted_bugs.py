@@ -240,6 +240,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str, int]
 
 
 @pytest.mark.parametrize("bug", PLANTED)
+@pytest.mark.slow
 def test_planted_bug_is_found(bug: str) -> None:
     plant, words, seed = PLANTED[bug]
     with plant():

@@ -83,6 +83,7 @@ FAILED = {  # seeds that failed once -> what was wrong
 
 
 @pytest.mark.parametrize("first", SEEDS)
+@pytest.mark.slow
 def test_sessions_keep_their_promises(first: int) -> None:
     reports = [run(seed) for seed in range(first, first + TOGETHER)]
     assert [report for report in reports if report.problems] == []
@@ -94,6 +95,7 @@ def test_seed_that_failed_once_passes(seed: int) -> None:
     assert run(seed).problems == [], FAILED[seed]
 
 
+@pytest.mark.slow
 def test_one_seed_is_one_run() -> None:
     assert run(17) == run(17)
 

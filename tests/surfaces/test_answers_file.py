@@ -282,6 +282,7 @@ async def test_written_answers_come_before_the_host(tmp_path: Path, version: str
         assert KEY not in json.dumps(await host.status())
 
 
+@pytest.mark.slow
 async def test_silence_lasts_as_long_as_the_question_does(tmp_path: Path) -> None:
     async with hosted(
         "--app", "demo", "--answers", written(tmp_path, {"action": "silence"})

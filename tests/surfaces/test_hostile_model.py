@@ -76,6 +76,7 @@ async def outcome_of(host: Hosted) -> Json:
     return json.loads(await wait_again(host))
 
 
+@pytest.mark.slow
 async def test_nothing_that_a_model_can_read_opens_the_page(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +104,7 @@ async def test_nothing_that_a_model_can_read_opens_the_page(
     assert urlsplit(link).path not in page
 
 
+@pytest.mark.slow
 async def test_guesses_are_bounded_and_the_question_goes_on_down_the_ladder() -> None:
     """A model that guesses ends the page, and is asked itself, where that is allowed."""
     with Tty() as terminal:
@@ -120,6 +122,7 @@ async def test_guesses_are_bounded_and_the_question_goes_on_down_the_ladder() ->
             assert QUESTION in told
 
 
+@pytest.mark.slow
 async def test_a_secret_that_is_guessed_at_is_refused_with_the_count() -> None:
     with Tty() as terminal:
         async with hosted(*PAGE, "--tty", terminal.name) as host:
@@ -132,6 +135,7 @@ async def test_a_secret_that_is_guessed_at_is_refused_with_the_count() -> None:
     assert f"a wrong code was given {MAX_CODES} times" in response["error"]["message"]
 
 
+@pytest.mark.slow
 async def test_what_is_no_code_at_all_is_a_guess_too() -> None:
     with Tty() as terminal:
         async with hosted(*PAGE, "--tty", terminal.name) as host:
@@ -141,6 +145,7 @@ async def test_what_is_no_code_at_all_is_a_guess_too() -> None:
             assert "5 times" in (await outcome_of(host))["error"]["message"]
 
 
+@pytest.mark.slow
 async def test_who_only_knows_the_port_finds_nothing_and_costs_the_person_nothing() -> None:
     """Somebody else on this machine sees that there is a server."""
     with Tty() as terminal:
@@ -319,6 +324,7 @@ async def test_a_notification_that_nobody_saw_after_all_ends_its_page(programs: 
         assert "no longer open here" in (await request(address))[1]
 
 
+@pytest.mark.slow
 async def test_without_a_desktop_no_model_is_told_of_a_code(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +335,7 @@ async def test_without_a_desktop_no_model_is_told_of_a_code(
         assert ADDRESS.search(json.dumps(host.wire.lines)) is None
 
 
+@pytest.mark.slow
 async def test_who_guesses_while_the_person_has_it_open_takes_nothing_from_them() -> None:
     with Tty() as terminal:
         async with hosted(*PAGE, "--tty", terminal.name) as host:

@@ -313,6 +313,7 @@ def answer_to(url: str, headers: dict[str, str]) -> tuple[int, str]:
 
 
 @pytest.mark.usefixtures("machine")
+@pytest.mark.slow
 async def test_nobody_else_gets_in() -> None:
     async with served(Invitation()) as inbox:
         kept = pairing.load()
@@ -391,6 +392,7 @@ async def test_another_user_gets_in_nowhere(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("machine")
+@pytest.mark.slow
 async def test_a_code_lets_one_browser_in_and_guesses_end_it() -> None:
     def give(code: str) -> str:
         browser = Browser()
@@ -630,6 +632,7 @@ async def test_the_list_follows_what_is_asked_and_the_fixed_address_leads_to_it(
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_a_list_in_which_nothing_happened_is_the_same(machine: Machine) -> None:
     """Else a browser takes it for another each second, and a screen reader reads it out again."""
     async with anyio.create_task_group() as tasks:

@@ -38,6 +38,7 @@ async def type_key(words: str) -> None:
     await anyio.to_thread.run_sync(type_on_the_page, words, KEY)
 
 
+@pytest.mark.slow
 async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
     info = types.Implementation(name="codex-mcp-client", version="0.169.0")
     decline = types.ElicitResult(action="decline")
@@ -84,6 +85,7 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
 
 
+@pytest.mark.slow
 async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card() -> None:
     typed = anyio.Event()
 
@@ -115,6 +117,7 @@ async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card() -> No
         ASKED,
     ],
 )
+@pytest.mark.slow
 async def test_a_model_is_given_no_link_and_the_app_is_told_what_to_set_up(request_: Json) -> None:
     async with hosted("--app", "demo", "--page") as host:
         response = await host.ask(request_["method"], **request_["params"])
@@ -125,6 +128,7 @@ async def test_a_model_is_given_no_link_and_the_app_is_told_what_to_set_up(reque
     assert "//127.0.0.1" not in json.dumps(host.wire.lines)
 
 
+@pytest.mark.slow
 async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
     """Done is pressed again and again; what counts is that somebody followed the link."""
     browser = Browser()
@@ -155,6 +159,7 @@ async def test_a_person_who_is_on_the_page_may_be_rid_of_the_card() -> None:
     assert pressed == 2
 
 
+@pytest.mark.slow
 async def test_a_host_that_only_says_done_was_not_on_the_page_and_its_card_says_so() -> None:
     cards: list[str] = []
 
@@ -177,6 +182,7 @@ async def test_a_host_that_only_says_done_was_not_on_the_page_and_its_card_says_
     assert ["Not answered yet: open the link" in card for card in cards] == [False, True, True]
 
 
+@pytest.mark.slow
 async def test_what_only_a_model_was_told_does_not_stop_a_hosts_clock() -> None:
     """Codex stops it for its own dialogs. Before its patience ends, the call says that it
     goes on.

@@ -136,6 +136,7 @@ def test_focus_is_not_where_enter_alone_sends_something() -> None:
     assert "autofocus" not in page_for(optional)
 
 
+@pytest.mark.slow
 async def test_suggestion_of_the_app_is_marked_and_can_be_left(loopback: LazyPageServer) -> None:
     seat = {"enum": ["aisle", "", "window"], "default": "window", "title": "Seat"}
     schema = {"type": "object", "properties": {"seat": seat}}
@@ -146,6 +147,7 @@ async def test_suggestion_of_the_app_is_marked_and_can_be_left(loopback: LazyPag
         assert (await form.reply()).content == {}
 
 
+@pytest.mark.slow
 async def test_number_of_choices_is_shown_and_enforced(loopback: LazyPageServer) -> None:
     schema = {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2}
     async with shown(loopback, question("input", prompt="Which?", schema=schema)) as form:
@@ -156,6 +158,7 @@ async def test_number_of_choices_is_shown_and_enforced(loopback: LazyPageServer)
         assert (await form.reply()).content == {"value": ["a", "b"]}
 
 
+@pytest.mark.slow
 async def test_permission_to_read_a_file_is_given_or_refused(loopback: LazyPageServer) -> None:
     field = Field("confirmed", FieldType.BOOLEAN, {"type": "boolean"})
     words = "A picture\n\nMay it read this file?\n/home/a.png"
@@ -172,6 +175,7 @@ async def test_permission_to_read_a_file_is_given_or_refused(loopback: LazyPageS
 
 
 @pytest.mark.parametrize("button", ["Decline", "Cancel"])
+@pytest.mark.slow
 async def test_question_is_declined_or_cancelled_on_the_page(
     loopback: LazyPageServer, button: str
 ) -> None:
@@ -183,6 +187,7 @@ async def test_question_is_declined_or_cancelled_on_the_page(
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("decline", "declined"), ("cancel", "cancelled")])
+@pytest.mark.slow
 async def test_host_that_refuses_the_link_ends_the_question(action: str, outcome: str) -> None:
     async with hosted("--app", "demo", answer=refuse(action)) as host:
         response = await host.ask("elicitation/input", **SECRET)
@@ -198,6 +203,7 @@ async def test_codex_is_sent_no_address_of_this_machine() -> None:
     assert host.wire.sent("elicitation/create") == []
 
 
+@pytest.mark.slow
 async def test_invalid_secret_is_rejected_and_not_written_into_the_page(
     loopback: LazyPageServer,
 ) -> None:
@@ -221,6 +227,7 @@ LOGIN: Json = {
 }
 
 
+@pytest.mark.slow
 async def test_secret_is_kept_while_another_field_is_corrected(loopback: LazyPageServer) -> None:
     async with shown(loopback, question("input", prompt="Log in", schema=LOGIN)) as form:
         await form.press("Check your answers", "Ann", KEY)
@@ -233,6 +240,7 @@ async def test_secret_is_kept_while_another_field_is_corrected(loopback: LazyPag
         assert (await form.reply()).content == {"user": "ann", "key": KEY}
 
 
+@pytest.mark.slow
 async def test_old_summary_leads_back_to_the_form(loopback: LazyPageServer) -> None:
     two = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
     async with shown(loopback, question("input", prompt="Both?", schema=two)) as form:
@@ -247,6 +255,7 @@ async def test_old_summary_leads_back_to_the_form(loopback: LazyPageServer) -> N
         assert "a f b" in form.words
 
 
+@pytest.mark.slow
 async def test_late_answer_is_not_sent_and_the_user_is_told(loopback: LazyPageServer) -> None:
     async with shown(loopback, question("confirm", message="Pay 900 EUR?")) as form:
         late = form.page
@@ -263,6 +272,7 @@ async def test_late_answer_is_not_sent_and_the_user_is_told(loopback: LazyPageSe
         assert (await form.reply()).content == {"confirmed": True}
 
 
+@pytest.mark.slow
 async def test_last_answer_is_confirmed_though_its_session_ends() -> None:
     async with anyio.create_task_group() as session:
         async with shown(LazyPageServer(session), GO) as form:
@@ -287,6 +297,7 @@ async def test_last_answer_is_confirmed_though_its_session_ends() -> None:
         (Ending.ANSWERED_BY_PROGRAM, "by another program"),
     ],
 )
+@pytest.mark.slow
 async def test_page_of_an_ended_question_says_how_it_ended(
     loopback: LazyPageServer, ending: Ending, words: str
 ) -> None:
@@ -301,6 +312,7 @@ async def test_page_of_an_ended_question_says_how_it_ended(
     assert words in form.words
 
 
+@pytest.mark.slow
 async def test_more_time_extends_the_bridges_own_limit(loopback: LazyPageServer) -> None:
     outcomes: list[Outcome] = []
     links = asyncio.Queue[PageLink]()
@@ -366,6 +378,7 @@ PROPOSED: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("schema", "proposed"), PROPOSED.values(), ids=PROPOSED)
+@pytest.mark.slow
 async def test_proposed_list_is_shown_whole_and_comes_back(
     loopback: LazyPageServer, schema: Json, proposed: Json
 ) -> None:
@@ -377,6 +390,7 @@ async def test_proposed_list_is_shown_whole_and_comes_back(
         assert json.loads(str(given)) == proposed
 
 
+@pytest.mark.slow
 async def test_proposed_null_in_an_entry_is_an_empty_field(loopback: LazyPageServer) -> None:
     schema = {**NO_NAME, "default": [{"name": None}]}
     async with shown(loopback, question("input", prompt="Who comes?", schema=schema)) as form:
@@ -385,6 +399,7 @@ async def test_proposed_null_in_an_entry_is_an_empty_field(loopback: LazyPageSer
         assert (await form.reply()).content == {"value": [{}]}
 
 
+@pytest.mark.slow
 async def test_problem_in_an_entry_names_the_entry(loopback: LazyPageServer) -> None:
     schema = {"type": "object", "properties": {"guests": GUESTS, "when": {"type": "string"}}}
     async with shown(loopback, question("input", prompt="Who comes?", schema=schema)) as form:
@@ -398,6 +413,7 @@ async def test_problem_in_an_entry_names_the_entry(loopback: LazyPageServer) -> 
 
 
 @pytest.mark.parametrize("count", ["4", "-1", "two"])
+@pytest.mark.slow
 async def test_form_with_an_invalid_number_of_entries_is_rejected(
     loopback: LazyPageServer, count: str
 ) -> None:
@@ -413,6 +429,7 @@ async def test_form_with_an_invalid_number_of_entries_is_rejected(
         assert (await sheet.wait_answer()).content == {"value": names}
 
 
+@pytest.mark.slow
 async def test_full_list_takes_no_further_entry(loopback: LazyPageServer) -> None:
     browser = Browser()
     async with loopback.show(question("input", prompt="Who comes?", schema=GUESTS), TIMED) as sheet:
@@ -425,6 +442,7 @@ async def test_full_list_takes_no_further_entry(loopback: LazyPageServer) -> Non
 # --- files ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_file_of_another_type_or_too_large_is_rejected(loopback: LazyPageServer) -> None:
     def file(size: int, mime_type: str = "image/png") -> Json:
         return {"content": "x" * size, "mimeType": mime_type, "filename": "a"}
@@ -468,6 +486,7 @@ async def knock(
     return await run_sync(send)
 
 
+@pytest.mark.slow
 async def test_nobody_else_gets_in(loopback: LazyPageServer) -> None:
     async with shown(loopback, question("input", **SECRET)) as form:
         link, sheet, mine = form.sheet.url, form.browser.url, {**cookies(form), **FORM_TYPE}
@@ -495,6 +514,7 @@ async def test_nobody_else_gets_in(loopback: LazyPageServer) -> None:
         assert (await form.reply()).content == {"value": KEY}
 
 
+@pytest.mark.slow
 async def test_every_address_and_method_stands_behind_the_same_door(
     loopback: LazyPageServer,
 ) -> None:
@@ -552,6 +572,7 @@ async def test_every_address_and_method_stands_behind_the_same_door(
             assert "uvicorn" not in told.get("Server", "")
 
 
+@pytest.mark.slow
 async def test_used_link_leads_the_same_browser_back(loopback: LazyPageServer) -> None:
     async with shown(loopback, NAME) as form:
         url = form.browser.url
@@ -563,6 +584,7 @@ async def test_used_link_leads_the_same_browser_back(loopback: LazyPageServer) -
     assert "withdrawn" in form.words
 
 
+@pytest.mark.slow
 async def test_prefetching_does_not_use_up_a_link(loopback: LazyPageServer) -> None:
     async with loopback.show(GO, TIMED) as sheet:
         for method, headers in (
@@ -577,6 +599,7 @@ async def test_prefetching_does_not_use_up_a_link(loopback: LazyPageServer) -> N
         assert "Go?" in form.words
 
 
+@pytest.mark.slow
 async def test_slow_and_idle_clients_are_let_go(
     loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -592,6 +615,7 @@ async def test_slow_and_idle_clients_are_let_go(
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["mute", "slow"])
+@pytest.mark.slow
 async def test_who_opens_connections_and_asks_nothing_keeps_nobody_out(
     loopback: LazyPageServer, begun: bytes
 ) -> None:
@@ -605,6 +629,7 @@ async def test_who_opens_connections_and_asks_nothing_keeps_nobody_out(
         assert await form.reply() == SurfaceResponse(Outcome.ACCEPTED, {"value": "Ann"})
 
 
+@pytest.mark.slow
 async def test_endless_headers_are_rejected(loopback: LazyPageServer) -> None:
     async with (
         loopback.show(GO, TIMED) as sheet,
@@ -615,6 +640,7 @@ async def test_endless_headers_are_rejected(loopback: LazyPageServer) -> None:
             assert (await stream.receive()).startswith(b"HTTP/1.1 400 ")
 
 
+@pytest.mark.slow
 async def test_number_of_streams_is_limited(
     loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,6 +653,7 @@ async def test_number_of_streams_is_limited(
             refused.value.close()
 
 
+@pytest.mark.slow
 async def test_page_ends_with_its_session() -> None:
     async with anyio.create_task_group() as tasks:
         async with shown(LazyPageServer(tasks), GO) as form:
@@ -636,6 +663,7 @@ async def test_page_ends_with_its_session() -> None:
         await anyio.connect_tcp("127.0.0.1", port)
 
 
+@pytest.mark.slow
 async def test_internal_error_is_reported_without_its_details(
     loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -655,6 +683,7 @@ async def test_internal_error_is_reported_without_its_details(
 BEARER = {"Authorization": "Bearer planted"}
 
 
+@pytest.mark.slow
 async def test_question_on_the_questions_api_is_on_the_page_too(loopback: LazyPageServer) -> None:
     api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
     asked = question("input", prompt="Seats?", schema={"type": "integer"})
@@ -698,6 +727,7 @@ async def test_question_on_the_questions_api_is_on_the_page_too(loopback: LazyPa
     assert (by_hand.content, by_hand.seconds) == ({"value": "5"}, None)
 
 
+@pytest.mark.slow
 async def test_api_whose_start_was_cancelled_can_start_again(loopback: LazyPageServer) -> None:
     api = QuestionsApi(partial(loopback.questions, 0, "planted"), loopback, alone=True)
     with anyio.CancelScope() as scope:

@@ -161,6 +161,7 @@ TRIP: Json = {
 }
 
 
+@pytest.mark.slow
 async def test_a_program_answers_what_an_app_asks() -> None:
     async with served() as (host, program), program.events() as heard:
         async with asking(host, "elicitation/input", prompt="Plan it", schema=TRIP) as responses:
@@ -187,6 +188,7 @@ async def test_a_program_answers_what_an_app_asks() -> None:
     ) == ("questions-api", "person")
 
 
+@pytest.mark.slow
 async def test_two_options_of_one_name_are_told_apart() -> None:
     async with served() as (host, program), asking(host, "elicitation/select", **CITY) as responses:
         (request,) = await program.listed()
@@ -196,6 +198,7 @@ async def test_two_options_of_one_name_are_told_apart() -> None:
     assert responses[0]["data"] == {"selected": 2}
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() -> None:
     async with (
         served() as (host, program),
@@ -226,6 +229,7 @@ async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() ->
     assert responses[0]["data"] == {"value": 4}
 
 
+@pytest.mark.slow
 async def test_a_destructive_confirm_names_the_safe_answer_first() -> None:
     async with (
         served() as (host, program),
@@ -241,6 +245,7 @@ async def test_a_destructive_confirm_names_the_safe_answer_first() -> None:
     assert responses[0]["data"] == {"confirmed": False}
 
 
+@pytest.mark.slow
 async def test_a_question_can_be_rejected() -> None:
     async with served() as (host, program), program.events() as heard:
         async with asking(host, "elicitation/confirm", message="Go?") as responses:
@@ -250,6 +255,7 @@ async def test_a_question_can_be_rejected() -> None:
         assert responses[0]["metadata"]["outcome"] == "declined"
 
 
+@pytest.mark.slow
 async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
     async with served() as (host, program):
         response = await host.ask("elicitation/confirm", message="Quick?", timeout=500)
@@ -257,6 +263,7 @@ async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
         assert await program.listed(0) == []
 
 
+@pytest.mark.slow
 async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
     asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
     async with (
@@ -272,6 +279,7 @@ async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
         assert await program.listed(0) == []
 
 
+@pytest.mark.slow
 async def test_secrets_and_files_are_never_asked_there() -> None:
     async with served() as (host, program), program.events() as heard:
         for method, params in (
@@ -287,6 +295,7 @@ async def test_secrets_and_files_are_never_asked_there() -> None:
             await program.reply(asked["id"], ["Yes"])
 
 
+@pytest.mark.slow
 async def test_directory_and_workspace_may_be_named() -> None:
     async with served() as (_, program):
         assert await program.send("GET", "/question?directory=%2Ftmp&workspace=w") == (200, [])
@@ -296,6 +305,7 @@ def basic(words: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(words.encode()).decode()}"}
 
 
+@pytest.mark.slow
 async def test_only_who_has_the_password_and_is_no_web_page_gets_in() -> None:
     async with served() as (_, program):
         here = f"127.0.0.1:{program.port}"
@@ -350,6 +360,7 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
     assert "give another port to --questions-api" in response["error"]["message"]
 
 
+@pytest.mark.slow
 async def test_what_was_typed_is_read_once() -> None:
     """JSON text that is a text in JSON must not be read a second time."""
     schema = {"anyOf": [{"type": "string"}, {"type": "array"}, {"type": "number"}]}
@@ -374,6 +385,7 @@ async def test_no_app_is_given_the_password(tmp_path: Path) -> None:
     assert PASSWORD not in given
 
 
+@pytest.mark.slow
 async def test_a_person_is_not_kept_waiting_for_a_program_that_is_not_there() -> None:
     """With the page set up too, what is left when nobody has come to the API is at once tried."""
     options = ["--questions-api", "0", "--page"]
@@ -395,6 +407,7 @@ async def test_a_person_is_not_kept_waiting_for_a_program_that_is_not_there() ->
 DELETE: dict[str, Json] = {"message": "Delete all?", "destructive": True}
 
 
+@pytest.mark.slow
 async def test_a_policy_that_comes_late_is_no_person() -> None:
     """It answers what it reads at once; that nobody had read the question before is no reader's
     time.
@@ -414,6 +427,7 @@ async def test_a_policy_that_comes_late_is_no_person() -> None:
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["lists it", "hears of it"])
+@pytest.mark.slow
 async def test_a_person_reads_from_when_their_program_has_the_question(listens: bool) -> None:
     async with served(floor=100) as (host, program):  # milliseconds
         events = program.events() if listens else nullcontext()

@@ -96,6 +96,7 @@ async def page_of(host: Hosted) -> Json:
 # --- which browser --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_host_without_a_display_shows_why_no_browser_came(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -132,6 +133,7 @@ def codex_names() -> list[str]:
         ({"BROWSER": "editors-own %s", "KEY": "x"}, "editors-own  "),
     ],
 )
+@pytest.mark.slow
 async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
     desktop: Programs, own: dict[str, str], opener: str
 ) -> None:
@@ -152,6 +154,7 @@ async def test_what_the_docs_have_codex_pass_on_is_enough_for_a_browser(
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
 
 
+@pytest.mark.slow
 async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anywhere(
     desktop: Programs,
 ) -> None:
@@ -173,6 +176,7 @@ async def test_the_address_that_others_can_read_leads_nobody_but_the_person_anyw
         assert (await host.ask("elicitation/input", **NAME))["data"] == {"value": "Ada"}
 
 
+@pytest.mark.slow
 async def test_an_xdg_open_that_opens_nothing_is_noticed(
     desktop: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +189,7 @@ async def test_an_xdg_open_that_opens_nothing_is_noticed(
     assert said in card.words
 
 
+@pytest.mark.slow
 async def test_a_slow_browser_is_waited_for_where_the_host_can_show_no_link(
     desktop: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +235,7 @@ class WatchedPage(LazyPageServer):
         ("withdraw", "answer", Outcome.WITHDRAWN),
     ],
 )
+@pytest.mark.slow
 async def test_whoever_is_told_that_it_was_sent_has_answered(
     before: str, after: str, outcome: Outcome
 ) -> None:
@@ -270,6 +276,7 @@ async def test_whoever_is_told_that_it_was_sent_has_answered(
     assert (answers, told) == ([outcome], [outcome is Outcome.ACCEPTED])
 
 
+@pytest.mark.slow
 async def test_a_refusal_says_why_no_browser_came() -> None:
     async with hosted(*OPEN) as host:
         response = await host.ask("elicitation/confirm", message="Delete it?", destructive=True)
@@ -332,6 +339,7 @@ async def test_each_command_that_fails_is_named(programs: Programs) -> None:
 NOT_OURS = "Only programs of the user who runs the bridge are let in here. Open this address in a"
 
 
+@pytest.mark.slow
 async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -361,6 +369,7 @@ async def test_another_user_who_is_first_gets_nothing_and_uses_nothing_up(
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_another_user_who_has_the_code_is_told_who_is_let_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -437,6 +446,7 @@ def test_a_browser_that_reaches_us_from_an_ipv6_socket_is_known(
 # --- one tab --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_five_questions_at_once_are_one_tab(desktop: Programs) -> None:
     answers: list[Json] = []
     async with hosted(*OPEN, env=desktop.environment(DISPLAY=":7")) as host:
@@ -462,6 +472,7 @@ async def test_five_questions_at_once_are_one_tab(desktop: Programs) -> None:
     assert len(desktop.runs()) == 1
 
 
+@pytest.mark.slow
 async def test_a_tab_that_closes_when_a_question_comes_has_not_shown_it(
     desktop: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,6 +520,7 @@ async def test_over_ssh_the_command_that_forwards_the_page_is_there_to_copy() ->
     assert link[1] == str(port)
 
 
+@pytest.mark.slow
 async def test_over_ssh_an_address_card_of_mcp_has_that_command_too() -> None:
     async def answer(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
@@ -520,6 +532,7 @@ async def test_over_ssh_an_address_card_of_mcp_has_that_command_too() -> None:
         assert (await host.ask("elicitation/input", **PASSWORD))["data"] == {"value": "Ada"}
 
 
+@pytest.mark.slow
 async def test_over_ssh_a_model_and_the_terminal_say_that_command_beside_the_address() -> None:
     asked = {"method": "elicitation/input", "params": PASSWORD}
     with Tty() as terminal:
@@ -621,6 +634,7 @@ async def test_words_that_no_command_takes_end_no_session(words: str, programs: 
 
 
 @pytest.mark.parametrize("options", [HOST, OPEN], ids=["notify-send", "xdg-open"])
+@pytest.mark.slow
 async def test_what_tells_the_person_is_not_given_the_password(
     options: tuple[str, ...],
     desktop: Programs,

@@ -89,6 +89,7 @@ async def visit(words: str) -> None:
 
 
 @pytest.mark.parametrize("version", [*VERSIONS, MODERN])
+@pytest.mark.slow
 async def test_by_a_host_with_url_mode(planted: Planted, version: str) -> None:
     async def answer(params: Any) -> types.ElicitResult:
         tasks.start_soon(visit, params.url)
@@ -102,6 +103,7 @@ async def test_by_a_host_with_url_mode(planted: Planted, version: str) -> None:
         planted.wire += [host.wire.lines, await host.status()]
 
 
+@pytest.mark.slow
 async def test_by_a_host_with_forms_only(planted: Planted) -> None:
     async def answer(params: Any) -> types.ElicitResult:
         await visit(params.message)
@@ -114,6 +116,7 @@ async def test_by_a_host_with_forms_only(planted: Planted) -> None:
         planted.wire += [host.wire.lines, await host.status()]
 
 
+@pytest.mark.slow
 async def test_by_a_host_that_cannot_ask(planted: Planted) -> None:
     with Tty() as terminal:
         ways = ["--page", "--ask-on", "page", "--tty", terminal.name]
@@ -128,6 +131,7 @@ async def test_by_a_host_that_cannot_ask(planted: Planted) -> None:
             planted.wire += [host.wire.lines, await host.status()]
 
 
+@pytest.mark.slow
 async def test_by_an_acp_client_with_url_mode(planted: Planted) -> None:
     def answer(method: str, params: Json) -> Json:
         tasks.start_soon(visit, params["url"])
@@ -143,6 +147,7 @@ async def test_by_an_acp_client_with_url_mode(planted: Planted) -> None:
         planted.wire.append(editor.wire.lines)
 
 
+@pytest.mark.slow
 async def test_by_an_acp_client_with_buttons_only(planted: Planted) -> None:
     async def answer(method: str, params: Json) -> Json:
         assert method == "session/request_permission"
@@ -156,6 +161,7 @@ async def test_by_an_acp_client_with_buttons_only(planted: Planted) -> None:
         planted.wire.append(editor.wire.lines)
 
 
+@pytest.mark.slow
 async def test_at_a_terminal(planted: Planted) -> None:
     ours, theirs = pty.openpty()
 
@@ -215,6 +221,7 @@ async def test_a_host_with_none_of_these_is_never_asked(planted: Planted) -> Non
         assert why in reason
 
 
+@pytest.mark.slow
 async def test_an_answer_in_a_form_that_was_not_asked_for_is_not_taken(planted: Planted) -> None:
     """A host that sends the key with its accept of the address: it is nobody's answer, and goes
     nowhere.

@@ -44,6 +44,7 @@ def given(host: Proxied) -> Json:
     return answer
 
 
+@pytest.mark.slow
 def test_form_that_is_too_large_leaves_the_question_open(
     env: dict[str, str], programs: Programs, tmp_path: Path
 ) -> None:
@@ -70,6 +71,7 @@ BUTTONS: dict[str, tuple[str, str, list[str], Json]] = {
 
 # What a server does with a no is not the page's: tests/proxies/mcp has each of them.
 @pytest.mark.parametrize(("words", "button", "values", "content"), BUTTONS.values(), ids=BUTTONS)
+@pytest.mark.slow
 def test_button_on_the_page_decides(
     words: str,
     button: str,

@@ -318,6 +318,7 @@ def check_answer(case: tuple[Question, Steps, Json], term: str) -> None:
 
 
 @pytest.mark.parametrize("case", BY_KEYS.values(), ids=BY_KEYS)
+@pytest.mark.slow
 def test_question_is_answered_by_keys(case: tuple[Question, Steps, Json]) -> None:
     check_answer(case, "xterm-256color")
 
@@ -355,6 +356,7 @@ def test_text_is_accepted_as_typed(schema: Json, typed: str, value: str, term: s
     ],
     ids=["mail", "number"],
 )
+@pytest.mark.slow
 def test_invalid_text_is_rejected_at_the_prompt_with_the_reason(
     schema: Json, wrong: str, why: str, right: str, term: str
 ) -> None:
@@ -416,6 +418,7 @@ ENDINGS = {CTRL_D: "declined", CTRL_C: "cancelled", ESCAPE: "cancelled"}
 
 @pytest.mark.parametrize("key", ENDINGS, ids=["Ctrl-D", "Ctrl-C", "Esc"])
 @pytest.mark.parametrize("asked", KINDS.values(), ids=KINDS)
+@pytest.mark.slow
 def test_every_kind_is_declined_and_cancelled_by_a_key(asked: Question, key: str) -> None:
     with Asked(asked) as screen:
         screen.until_ready()
@@ -510,6 +513,7 @@ def test_origin_is_shown_before_every_line_of_the_question() -> None:
         screen.until("your name?")
 
 
+@pytest.mark.slow
 def test_hint_wraps_between_words_on_a_narrow_terminal(term: str) -> None:
     asked = question("select", message="Which?", options=["a", "b"])
     with Asked(asked, columns=40, TERM=term) as screen:
@@ -580,6 +584,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow
 def test_file_is_named_again_until_it_is_accepted(term: str, folder: Path) -> None:
     (folder / "report.json").write_text('{"a": 1}')
     with open(folder / "huge.json", "wb") as huge:
@@ -638,6 +643,7 @@ def test_closed_terminal_refuses_its_questions_with_what_to_do(term: str) -> Non
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_stopped_terminal_does_not_block_the_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -199,6 +199,7 @@ SIZES: dict[str, tuple[Json, int]] = {
 
 
 @pytest.mark.parametrize("case", SIZES)
+@pytest.mark.slow
 def test_cleaning_needs_little_memory(case: str) -> None:
     value, times = SIZES[case]
     words = redactor(SOME_API_KEY="key-0815-secret", PLACE_OF_WORK="Atlantis Lab")
@@ -349,6 +350,7 @@ def test_value_that_only_looks_like_a_secret_changes_no_message(case: str) -> No
         max_leaves=8,
     )
 )
+@pytest.mark.slow
 def test_cleaning_twice_changes_nothing(value: Json) -> None:
     words = redactor()
     once = words.clean(value)

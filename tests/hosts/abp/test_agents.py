@@ -192,6 +192,7 @@ def test_secret_never_passes_through_an_agent(agent: AbpAgent) -> None:
     assert not [each for each in agent._passed if "id" in each]
 
 
+@pytest.mark.slow
 def test_questions_and_notifications_name_the_agents_call(agent: AbpAgent) -> None:
     request = {"method": "elicitation/confirm", "params": {"message": "?"}}
     call = agent.begin_capability("demo.ask", call="mine", request=request)
@@ -308,6 +309,7 @@ def test_answer_marked_as_not_the_users_is_refused(who: str) -> None:
         assert got["metadata"]["answeredBy"] == who
 
 
+@pytest.mark.slow
 def test_agent_without_notifications_gets_a_summary() -> None:
     with json_rpc() as agent:
         agent.open({"notifications": False, "progress": False})
@@ -445,6 +447,7 @@ def test_agent_that_cannot_show_the_address_has_not_declined(response: Json, cod
         assert agent.response(call)["result"]["data"]["error"]["code"] == code
 
 
+@pytest.mark.slow
 def test_calls_over_the_limit_are_refused() -> None:
     with json_rpc() as agent:
         agent.open()

@@ -574,6 +574,7 @@ async def test_bad_answer_is_refused_and_the_app_is_told_why(case: str) -> None:
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+@pytest.mark.slow
 async def test_late_answer_is_ignored(capabilities: Json) -> None:
     async with session(capabilities=capabilities) as (person, id):
         response = await ask(person, id, {**CONFIRM, "timeout": 500})
@@ -649,6 +650,7 @@ CANCELS: dict[str, Callable[[str, int], tuple[str, Json]]] = {
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
 @pytest.mark.parametrize("way", CANCELS)
+@pytest.mark.slow
 async def test_cancelled_turn_withdraws_the_question_and_notifies_the_app(
     tmp_path: Path, way: str, capabilities: Json
 ) -> None:
@@ -677,6 +679,7 @@ async def test_cancelled_turn_withdraws_the_question_and_notifies_the_app(
 
 
 @pytest.mark.parametrize("way", CANCELS)
+@pytest.mark.slow
 async def test_answer_together_with_the_cancel_is_ignored(tmp_path: Path, way: str) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, turn, asked = await open_question(person, id, made)
@@ -693,6 +696,7 @@ async def test_answer_together_with_the_cancel_is_ignored(tmp_path: Path, way: s
         assert (message["result"]["success"], message["result"].get("data")) == (False, None)
 
 
+@pytest.mark.slow
 async def test_client_that_disconnects_cancels_the_apps_question(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         app, _, _ = await open_question(person, id, made)
@@ -725,6 +729,7 @@ async def test_closed_session_ends_before_the_response(tmp_path: Path) -> None:
         ] == -32602
 
 
+@pytest.mark.slow
 async def test_question_outside_a_prompt_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with (
         puppets(tmp_path) as made,
@@ -742,6 +747,7 @@ async def test_question_outside_a_prompt_is_refused_with_the_reason(tmp_path: Pa
 
 
 @pytest.mark.parametrize("ending", ["it ends", *CANCELS])
+@pytest.mark.slow
 async def test_question_outside_a_call_ends_with_the_turn(tmp_path: Path, ending: str) -> None:
     """Clients show nothing outside of a turn; and that it ended is nobody's answer."""
     async with (
@@ -772,6 +778,7 @@ async def test_question_outside_a_call_ends_with_the_turn(tmp_path: Path, ending
 
 
 @pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
+@pytest.mark.slow
 async def test_question_outside_a_call_has_its_own_card(tmp_path: Path, capabilities: Json) -> None:
     """Two apps are being connected; the first asks while the second still opens."""
     answer = accepting(confirmed=True) if capabilities else pressing("Yes")
@@ -837,6 +844,7 @@ async def test_commands_are_sent_after_the_session_and_after_connecting() -> Non
         assert (await person.prompt(id, "/disconnect"))[1] == "No app was connected."
 
 
+@pytest.mark.slow
 async def test_progress_and_the_end_of_a_call_are_updates_of_its_card() -> None:
     async with session() as (person, id):
         _, words = await person.prompt(id, "/demo_work")
@@ -916,6 +924,7 @@ async def test_notices_go_only_to_clients_with_notices(notices: bool) -> None:
     assert [severity for severity, _ in told] == (["info", "error"] if notices else [])
 
 
+@pytest.mark.slow
 async def test_notifications_lost_to_a_slow_client_are_counted(
     tmp_path: Path,
 ) -> None:
@@ -1027,6 +1036,7 @@ async def test_command_without_an_app_is_refused() -> None:
         assert words.startswith("MISSING_PARAM: There is no app to connect")
 
 
+@pytest.mark.slow
 async def test_disconnected_app_is_connected_again_for_its_command(tmp_path: Path) -> None:
     async with (
         puppets(tmp_path) as made,
@@ -1040,6 +1050,7 @@ async def test_disconnected_app_is_connected_again_for_its_command(tmp_path: Pat
         assert (await person.prompt(id, '/demo_echo {"value": "back"}'))[1] == "back"
 
 
+@pytest.mark.slow
 async def test_command_names_that_are_taken_get_a_prefix(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, session("--app", made.target) as (person, id):
         turn = await person.start(id, "/connect")

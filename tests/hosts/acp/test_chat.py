@@ -293,6 +293,7 @@ async def test_two_questions_at_once_are_asked_one_after_the_other() -> None:
     assert len(shown) == 1
 
 
+@pytest.mark.slow
 async def test_chat_answer_to_an_ended_question_is_ignored(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, chatting("--app", made.target) as chat:
         turn = await chat.client.start(chat.session, "/work")
@@ -315,6 +316,7 @@ async def test_chat_answer_to_an_ended_question_is_ignored(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["it ends", "cancelled again"])
+@pytest.mark.slow
 async def test_card_of_a_call_cancelled_between_prompts_ends_in_the_next(
     tmp_path: Path, again: bool
 ) -> None:

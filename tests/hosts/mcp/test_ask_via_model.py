@@ -136,6 +136,7 @@ async def test_model_can_wait_for_the_answer() -> None:
     assert [result["data"] for result in results] == [{"value": "Ada"}] * 2
 
 
+@pytest.mark.slow
 async def test_unanswered_question_times_out() -> None:
     async with hosted(*ASK) as host:
         words = await asked(host, "elicitation/input", prompt="Name?", timeout=1_000)

@@ -351,6 +351,7 @@ async def test_capabilities_are_those_of_each_request() -> None:
 CONFIRM = {"method": "elicitation/confirm", "params": {"message": "Book?"}}
 
 
+@pytest.mark.slow
 async def test_call_that_fails_without_a_capability_names_it(tmp_path: Path) -> None:
     async with puppets(tmp_path) as made, hosted("--app", made.target, version=MODERN) as host:
 
@@ -396,6 +397,7 @@ async def test_only_what_was_shown_can_be_answered() -> None:
         assert outcomes(asked) == ["accepted"] * 22
 
 
+@pytest.mark.slow
 def test_wait_cancelled_in_the_same_read_ends_its_call() -> None:
     """Whoever waits no more for a call that was parked wants it no more."""
     ask = {"capability": "demo.ask", "params": {"request": CONFIRM}}
@@ -429,6 +431,7 @@ async def asking(made: Puppets) -> tuple[App, Json]:
     return app, work
 
 
+@pytest.mark.slow
 async def test_host_that_never_returns_times_out_and_ends_the_call(
     tmp_path: Path,
 ) -> None:
@@ -463,6 +466,7 @@ async def test_host_that_never_returns_times_out_and_ends_the_call(
             )
 
 
+@pytest.mark.slow
 async def test_answer_after_the_time_limit_is_ignored() -> None:
     arguments = {"capability": "demo.ask", "params": {"request": {**CONFIRM, "timeout": 1_000}}}
     async with modern() as host:
@@ -474,6 +478,7 @@ async def test_answer_after_the_time_limit_is_ignored() -> None:
         assert json.loads(text(result))["metadata"]["outcome"] == "timed_out"
 
 
+@pytest.mark.slow
 async def test_cancelled_request_ends_the_call_and_gets_no_response(
     tmp_path: Path,
 ) -> None:
@@ -521,6 +526,7 @@ async def test_question_outside_a_call_is_refused(tmp_path: Path) -> None:
 # --- what a host is told --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_progress_uses_the_token_of_the_waiting_request() -> None:
     seen: list[float] = []
 
@@ -625,6 +631,7 @@ async def test_subscriber_finds_new_tools() -> None:
 # --- patience, in both eras -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_call_over_the_host_limit_can_be_resumed() -> None:
     gate = anyio.Event()
 
@@ -662,6 +669,7 @@ async def test_waiting_again_continues_to_wait() -> None:
         assert "MISSING_PARAM" in text(nameless)
 
 
+@pytest.mark.slow
 async def test_host_that_stops_its_clock_waits_for_the_answer() -> None:
     """Codex stops its clock while it shows a question."""
 

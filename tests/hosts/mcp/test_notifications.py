@@ -80,6 +80,7 @@ def messages(told: Sequence[Json]) -> list[str]:
     return [each.get("message", "") for each in told]
 
 
+@pytest.mark.slow
 def test_progress_of_two_calls_is_told_apart() -> None:
     with RawHost("--app", "demo") as host:
         host.initialize()
@@ -147,6 +148,7 @@ def test_notification_of_an_unknown_call_goes_to_every_call(tmp_path: Path) -> N
         assert messages(host.progress("second")) == ["job: Indexing", "Of the other"]
 
 
+@pytest.mark.slow
 def test_resumed_call_reports_the_progress_it_missed(tmp_path: Path) -> None:
     steps = [
         GO_ON,
@@ -168,6 +170,7 @@ def test_resumed_call_reports_the_progress_it_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_slow_host_gets_the_newest_notifications_and_the_count_of_lost_ones(
     tmp_path: Path,
 ) -> None:
@@ -235,6 +238,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 def test_each_of_700_capabilities_can_be_called_or_is_named_with_the_reason(tmp_path: Path) -> None:
     names = [*ODD.values(), *(f"many.{n}" for n in range(690))]
     listed = [*map(returning, names), returning("x" * 121), returning("bad\x1b[2J"), returning("")]

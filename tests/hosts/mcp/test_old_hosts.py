@@ -145,6 +145,7 @@ def answered(host: RawHost, *messages: Json) -> Json:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.slow
 def test_a_batch_is_answered_as_one(version: str) -> None:
     with RawHost("--app", "demo") as host:
         host.initialize(version)

@@ -170,6 +170,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=12, deadline=None)
 @given(st.lists(STEPS, max_size=25))
+@pytest.mark.slow
 def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
@@ -195,6 +196,7 @@ def test_any_order_of_asking_answering_and_ending(steps: list[Any]) -> None:
 @pytest.mark.parametrize(
     "shutdown", [True, False], ids=["by the end of the session", "by the host"]
 )
+@pytest.mark.slow
 def test_cancelled_request_ends_its_call(asked_before: int, shutdown: bool) -> None:
 
     async def run() -> None:
@@ -216,6 +218,7 @@ def test_cancelled_request_ends_its_call(asked_before: int, shutdown: bool) -> N
     anyio.run(run)
 
 
+@pytest.mark.slow
 def test_rounds_of_a_call_are_limited() -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
@@ -233,6 +236,7 @@ def test_rounds_of_a_call_are_limited() -> None:
     anyio.run(run)
 
 
+@pytest.mark.slow
 def test_request_state_of_another_call_is_refused() -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:
@@ -247,6 +251,7 @@ def test_request_state_of_another_call_is_refused() -> None:
     anyio.run(run)
 
 
+@pytest.mark.slow
 def test_round_of_an_app_that_never_stops_asking_is_limited() -> None:
     async def run() -> None:
         async with anyio.create_task_group() as tasks:

@@ -162,6 +162,7 @@ def test_unanswered_question_is_cancelled_or_its_default(
 
 
 @with_and_without_default
+@pytest.mark.slow
 def test_question_that_times_out_is_withdrawn(asked: Scene, case: str) -> None:
     method, params, content, _ = CASES[case]
     late = partial(asked.hosted.after_it_ended, accepts(**content))

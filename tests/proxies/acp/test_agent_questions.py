@@ -127,6 +127,7 @@ async def test_unanswered_question_of_the_agent_times_out() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_agent_may_have_100_open_questions() -> None:
     async with proxied() as client:
         session = await opened(client)
@@ -185,6 +186,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("question", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
+@pytest.mark.slow
 async def test_question_that_buttons_cannot_ask_is_cancelled_with_the_reason(
     question: Json, reason: str
 ) -> None:

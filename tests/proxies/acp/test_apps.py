@@ -97,6 +97,7 @@ async def test_policy_cannot_confirm_a_destructive_question() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("size", [66_000, 400_000], ids=["in the pipe", "still to be written"])
+@pytest.mark.slow
 async def test_time_in_which_the_agent_does_not_read_is_not_answer_time(size: int) -> None:
     """The client's yes comes at once, behind a file that the agent asked for and does not read."""
     answered = anyio.Event()

@@ -97,6 +97,7 @@ def _unnamed(message: Json) -> Json:
 
 
 @pairs
+@pytest.mark.slow
 def test_host_can_disconnect_quietly(tmp_path: Path, era: str, upstream: str) -> None:
     """Also where a stream is open that tells of changes."""
     with started(tmp_path, era, upstream, between=WHOLE) as host:
@@ -112,6 +113,7 @@ def test_host_can_disconnect_quietly(tmp_path: Path, era: str, upstream: str) ->
 
 @pairs
 @pytest.mark.parametrize(("tool", "method"), [("ask", "elicitation"), ("sample", "sampling")])
+@pytest.mark.slow
 def test_host_that_disconnects_during_a_question_is_not_logged_as_a_bug(
     tmp_path: Path,
     era: str,
@@ -131,6 +133,7 @@ def test_host_that_disconnects_during_a_question_is_not_logged_as_a_bug(
 
 @pairs
 @pytest.mark.parametrize("tool", ASKED)
+@pytest.mark.slow
 def test_question_reaches_a_host_of_either_revision(
     tmp_path: Path, era: str, upstream: str, tool: str
 ) -> None:
@@ -152,6 +155,7 @@ def test_question_reaches_a_host_of_either_revision(
 
 @both
 @pairs
+@pytest.mark.slow
 def test_notifications_reach_subscribers(
     tmp_path: Path, era: str, upstream: str, between: tuple[str, ...]
 ) -> None:
@@ -243,6 +247,7 @@ def test_host_that_falls_back_to_stateful_mcp_is_served(
         host.heard_of(lambda each: each.get("method") == "notifications/cancelled")
 
 
+@pytest.mark.slow
 def test_hidden_characters_never_reach_a_stateless_host_raw(tmp_path: Path) -> None:
     """And the server gets its own names and values back."""
     unseen = "a\u202eb\u200bc\ud800"
@@ -300,6 +305,7 @@ def test_question_refused_by_the_host_is_cancelled(tmp_path: Path) -> None:
         assert host.response(id)["result"]["structuredContent"] == {"r": {"action": "cancel"}}
 
 
+@pytest.mark.slow
 def test_stateless_host_is_asked_at_most_ten_rounds(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked: list[Json] = []
@@ -355,6 +361,7 @@ def test_cancelled_call_withdraws_all_its_questions(tmp_path: Path) -> None:
         assert sorted(gone) == sorted(asked)
 
 
+@pytest.mark.slow
 def test_question_of_a_host_that_never_returns_times_out(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy", PARK="0.05") as host:
         state = host.request("tools/call", {"name": "ask"})["result"]["requestState"]
@@ -365,6 +372,7 @@ def test_question_of_a_host_that_never_returns_times_out(tmp_path: Path) -> None
         assert "too old" in late["error"]["message"]
 
 
+@pytest.mark.slow
 def test_question_withdrawn_by_the_server_is_never_answered(tmp_path: Path) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked = host.request("tools/call", {"name": "withdraw"})["result"]
@@ -390,6 +398,7 @@ def test_question_withdrawn_by_the_server_is_never_answered(tmp_path: Path) -> N
         {"inputResponses": [1]},
     ],
 )
+@pytest.mark.slow
 def test_request_state_of_another_call_is_refused(tmp_path: Path, change: Json) -> None:
     with started(tmp_path, "modern", "legacy") as host:
         asked = host.request("tools/call", {"name": "ask"})["result"]
@@ -400,6 +409,7 @@ def test_request_state_of_another_call_is_refused(tmp_path: Path, change: Json) 
         assert host.request("tools/call", retry)["result"]["isError"] is False
 
 
+@pytest.mark.slow
 def test_answer_without_request_state_starts_the_call_anew(
     tmp_path: Path,
 ) -> None:
@@ -456,6 +466,7 @@ def test_subscription_stream_is_reopened(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["ends", "refuses"])
+@pytest.mark.slow
 def test_stream_that_cannot_be_reopened_is_reported(
     tmp_path: Path, how: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -485,6 +496,7 @@ def test_bytes_pass_unchanged_between_stateful_sides(
 
 @pytest.mark.parametrize("discover", ["", "1"])
 @pairs
+@pytest.mark.slow
 def test_revision_of_the_server_is_found_in_either_order(
     tmp_path: Path, era: str, upstream: str, discover: str
 ) -> None:
@@ -534,6 +546,7 @@ def in_front_of(program: str, folder: Path) -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.slow
 def test_lines_for_a_silent_server_are_bounded(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ LEGACY_SERVERS: dict[str, Json] = {
 
 @pytest.mark.parametrize("tool", LEGACY_SERVERS)
 @pytest.mark.parametrize("yes", [True, False])
+@pytest.mark.slow
 def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: bool) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
     answer = {"action": "accept", "content": LEGACY_SERVERS[tool]} if yes else None
@@ -80,6 +81,7 @@ def test_stateless_host_that_cannot_ask_gets_a_setup_hint(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.slow
 def test_stateless_server_asks_a_host_of_either_revision(era: str) -> None:
     stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
     answer = {"action": "accept", "content": {"s": "ü"}}
@@ -208,6 +210,7 @@ def test_exactly_one_server_is_required(arguments: tuple[str, ...]) -> None:
     assert "name one server" in done.stderr
 
 
+@pytest.mark.slow
 def test_instant_yes_of_a_modern_host_does_nothing(tmp_path: Path) -> None:
     """Only the time in which the host has the question counts."""
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))

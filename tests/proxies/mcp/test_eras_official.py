@@ -26,6 +26,7 @@ STUB = str(APPS / "exotic_server.py")
 @pytest.mark.parametrize(
     "mode", ["legacy", pytest.param("auto", marks=pytest.mark.process), "2026-07-28"]
 )
+@pytest.mark.slow
 def test_the_official_client_is_asked_and_answers(mode: str, upstream: str, tmp_path: Path) -> None:
     wire = Wire()
     asked: list[str] = []

@@ -198,6 +198,7 @@ def test_server_is_held_up_while_the_host_does_not_read(tmp_path: Path) -> None:
     assert counted.stat().st_size < 5_000
 
 
+@pytest.mark.slow
 def test_line_over_the_limit_gets_an_error_if_its_id_is_found(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,7 @@ def test_url_error_passes_unchanged_to_a_host_with_urls(tmp_path: Path) -> None:
         assert json.dumps(sent["error"]) in read_by(host, tmp_path)
 
 
+@pytest.mark.slow
 def test_url_error_becomes_a_question_for_a_stateless_host(tmp_path: Path) -> None:
     with visiting(tmp_path, "modern", {"elicitation": {"url": {}}}, "--page", "off") as host:
         asked: list[Json] = []
