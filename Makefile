@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup chromium tmux xvfb demo packages quick test isolation coverage check mypy basedpyright format bench hosts agents conformance soak fuzz \
+.PHONY: help setup chromium tmux xvfb demo packages quick quick-pure quick-bridge test isolation coverage check mypy basedpyright format bench hosts agents conformance soak fuzz \
 	servers webmcp fixtures docs limits size clean
 
 help:
@@ -96,16 +96,23 @@ MARKED := process or browser or terminal or network or slow
 PURE := tests/core tests/protocols tests/jsonrpc tests/setup/formats \
   tests/models/test_streams.py tests/models/test_request.py tests/models/test_acp_turn.py tests/models/test_cli_turn.py
 
+# Two runs at once, each in one process: with so many short tests, workers would cost more than they save.
 quick: setup
 ifdef ARGS
 	$(BIN)/pytest -m 'not ($(MARKED))' $(ARGS)
 else
+	@echo 'Two test runs at once, half a minute each; their output follows.'
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target quick-pure quick-bridge
+endif
+
+quick-pure:
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=auto -m 'not ($(MARKED))' $(PURE)
+	$(BIN)/coverage run -m pytest -m 'not ($(MARKED))' $(PURE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=100 --skip-covered
-	$(BIN)/pytest --numprocesses=auto -m 'not ($(MARKED))' $(PURE:%=--ignore=%)
-endif
+
+quick-bridge:
+	$(BIN)/pytest -m 'not ($(MARKED))' $(PURE:%=--ignore=%)
 
 # The second half often waits for programs: it runs more tests at once than there are processors.
 test: setup chromium tmux xvfb

@@ -178,6 +178,7 @@ async def test_a_form_is_asked_and_its_outcome_goes_back(
         assert "Stub T" not in form.message  # its own words are not who asks
 
 
+@pytest.mark.slow
 async def test_question_without_a_user_is_cancelled(exotic: tuple[str, Path]) -> None:
     async with hosted("--app", exotic[0]) as host:
         result = await host.call("ask", a="x")

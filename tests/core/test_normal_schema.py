@@ -351,6 +351,7 @@ values = st.recursive(
 
 @settings(max_examples=60)
 @given(rules, rules, rules, st.lists(values, min_size=1, max_size=4))
+@pytest.mark.slow
 def test_normal_form_has_the_same_verdicts(a: Json, b: Json, rule: Json, tried: list[Json]) -> None:
     whole = {**(rule if isinstance(rule, dict) else {}), "$defs": {"a": a, "b": b}}
     if (normal := written_out(whole)) is None:

@@ -215,6 +215,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("words", ENDS)
+@pytest.mark.slow
 async def test_a_turn_that_did_not_end_well_brings_no_answer(
     heard: Heard, tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,6 +220,7 @@ def questions(request: Json) -> Question:
 
 @few
 @given(request=requests, problem=any_text, plain=st.booleans())
+@pytest.mark.slow
 def test_any_question_is_a_form_that_fits_strict_clients(
     request: Json, problem: str, plain: bool
 ) -> None:
@@ -281,6 +282,7 @@ def test_permission_content_has_a_long_question() -> None:
 
 @few
 @given(request=requests, k=st.integers(2, 6), data=st.data())
+@pytest.mark.slow
 def test_any_menu_step_is_a_permission_that_fits_strict_clients(
     request: Json, k: int, data: st.DataObject
 ) -> None:

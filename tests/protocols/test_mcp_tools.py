@@ -220,6 +220,7 @@ def test_unsupported_output_schema_is_described(schema: Json) -> None:
 
 @few
 @given(broken_schemas, json_values)
+@pytest.mark.slow
 def test_any_output_schema_is_valid(schema: Json, data: Json) -> None:
     promised = promise(schema)
     if promised is None:

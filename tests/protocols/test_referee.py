@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
@@ -195,6 +196,7 @@ def test_result_fits_mcp(
     broken_schemas,
     st.fixed_dictionaries({}, optional={"description": json_values, "deprecated": json_values}),
 )
+@pytest.mark.slow
 def test_tool_fits_mcp(name: str, schema: Mapping[str, Json], more: Mapping[str, Json]) -> None:
     capabilities = decode_capabilities([{"name": name, "inputSchema": schema, **more}])
     tools = [

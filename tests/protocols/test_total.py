@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, note
 from protocols.test_referee import check_form
 from support.json_strategies import (
@@ -219,6 +220,7 @@ answers = shaped(["content", "id", "it", "it_1", "it_2"], json_values)
 
 @few
 @given(broken_schemas, properties, answers)
+@pytest.mark.slow
 def test_any_schema_is_asked(
     alone: Mapping[str, Json], several: Mapping[str, Json], sent: Json
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 import anyio
 
@@ -39,8 +40,9 @@ async def pump(command: list[str], streams: tuple[ByteReader, ByteWriter]) -> No
 
 
 async def carry(reader: ByteReader, writer: ByteWriter) -> None:
-    while data := await reader.receive():
-        await write_all(writer, data)
+    with suppress(BrokenPipeError):  # its reader has ended
+        while data := await reader.receive():
+            await write_all(writer, data)
     writer.close()
 
 

@@ -381,6 +381,7 @@ def test_invalid_text_is_rejected_at_the_prompt_with_the_reason(
         ((DOWN, DOWN, ENTER), ["declined", {}]),
     ],
 )
+@pytest.mark.slow
 def test_form_without_fields_asks_for_consent(keys: tuple[str, ...], ending: Json) -> None:
     form: Json = {"message": "May I?", "requestedSchema": {"type": "object", "properties": {}}}
     with Asked(decode_form(form, id="q", origin="https://app.example")) as screen:
@@ -482,6 +483,7 @@ TITLED = {
 
 
 @pytest.mark.parametrize("schema", TITLED.values(), ids=TITLED)
+@pytest.mark.slow
 def test_title_of_the_only_field_is_shown_once(schema: Json, term: str) -> None:
     asked = question("input", prompt="Please answer.", schema=schema)
     with Asked(asked, TERM=term) as screen:
@@ -633,6 +635,7 @@ def test_named_terminal_without_term_can_move_its_cursor() -> None:
         screen.until("Esc cancels")
 
 
+@pytest.mark.slow
 def test_closed_terminal_refuses_its_questions_with_what_to_do(term: str) -> None:
     with Asked(*[KINDS["confirm"]] * 2, TERM=term) as screen:
         screen.until_ready()

@@ -41,6 +41,7 @@ async def test_question_of_an_app_is_a_form_for_a_client_with_forms(app: str) ->
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
+@pytest.mark.slow
 async def test_question_of_an_app_is_buttons_for_a_client_without_forms(app: str) -> None:
     options = [f"Seat {number}" for number in range(SHOWN)]
     async with proxied("--app", app, handler=pressing("Seat 56")) as client:

@@ -66,6 +66,7 @@ def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: b
 
 
 @pytest.mark.parametrize("tool", LEGACY_SERVERS)
+@pytest.mark.slow
 def test_deed_stays_undone_without_a_user(tmp_path: Path, tool: str) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
     with proxied("modern", *NOBODY, "--", *SERVER, *files, capabilities={}) as host:
