@@ -102,7 +102,7 @@ ifdef ARGS
 	$(BIN)/pytest -m 'not ($(MARKED))' $(ARGS)
 else
 	@echo 'Two test runs at once, half a minute each; their output follows.'
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target quick-pure quick-bridge
+	@MAKEFLAGS= $(MAKE) --no-print-directory --jobs=2 --output-sync=target quick-pure quick-bridge
 endif
 
 quick-pure:
@@ -145,7 +145,7 @@ check: setup
 	@! LC_ALL=C.UTF-8 grep -rnE '^.{101}' --include='*.py' --include='*.js' --include='*.css' \
 	  abp_bridge tests bench docs || { \
 	  echo 'longer than 100 columns' >&2; exit 1; }
-	@$(MAKE) --no-print-directory --jobs=2 mypy basedpyright
+	@MAKEFLAGS= $(MAKE) --no-print-directory --jobs=2 mypy basedpyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry abp_bridge
 	$(BIN)/vulture

@@ -269,6 +269,13 @@ def test_schema_check_that_would_take_long_is_refused(value: Json, rule: Json) -
     assert schema.is_undecided(value, rule)
 
 
+def test_value_that_fits_no_form_says_how_many_there_are() -> None:
+    rule: Json = {"oneOf": [{"type": "string"}, {"const": 3}]}
+    assert schema.check(True, rule) == [
+        "the answer fits 0 of 2 allowed forms, and must fit exactly one"
+    ]
+
+
 def test_schema_error_that_would_copy_a_large_value_is_not_explained() -> None:
     rule: Json = {"anyOf": [{"uniqueItems": True, "minItems": 9_999}] * 1_000}
     assert schema.check(["a" * 1_000] * 5_000, rule) == [
