@@ -37,8 +37,6 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 def target(agent: str, *arguments: object) -> str:
     words = [sys.executable, str(APPS / f"{agent}_agent.py"), *map(str, arguments)]

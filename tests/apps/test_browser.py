@@ -41,7 +41,7 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 SETTINGS = Settings(chrome_sandbox=False, browser_timeout=20.0)
 HASTY = Settings(chrome_sandbox=False, browser_timeout=1.0)  # in a browser that runs already

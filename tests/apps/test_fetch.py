@@ -20,8 +20,6 @@ from abp_bridge.core.redact.command import show_target
 from abp_bridge.session.app import AppError
 from abp_bridge.settings import Settings
 
-pytestmark = pytest.mark.anyio
-
 HERE = Guard(["127.0.0.1"])
 PATIENCE = 15.0
 

@@ -26,8 +26,6 @@ from abp_bridge.apps.program import Program
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 ERAS = ("legacy", "modern")
 
 

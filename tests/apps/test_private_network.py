@@ -23,8 +23,6 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 PAGE = """<!doctype html><title>lure</title><link rel="abp-manifest" href="/abp.json">
 <script>
 const frame = (src) => new Promise((done) => {

@@ -24,7 +24,7 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 PATIENCE = 60.0
 PDF = b"%PDF-1.4\n" + bytes(range(256))

@@ -25,8 +25,6 @@ from abp_bridge.settings import read_settings
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def site() -> Iterator[Members]:

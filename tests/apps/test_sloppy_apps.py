@@ -23,8 +23,6 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 FINE = ""  # it is passed on
 NOTHING = "returned nothing (undefined or null): it must return {success: true, data}"
 NO_SUCCESS = "had no 'success' member; it is passed on as it came. It should be {success: true"

@@ -22,8 +22,6 @@ from abp_bridge.apps import abp
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 def program(path: Path | str) -> str:
     return f"stdio:{shlex.join([sys.executable, str(path)])}"

@@ -32,7 +32,7 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.network]
+pytestmark = pytest.mark.network
 
 DEMO = (sys.executable, "-P", "-m", "abp_bridge.apps.demo")
 QUESTIONS: dict[str, tuple[Json, Json]] = {

@@ -245,7 +245,6 @@ def demo() -> Iterator[Listening]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.anyio
 async def test_file_and_model_answer_come_through_two_bridges(demo: Listening, way: str) -> None:
     visitor = Browser()
 

@@ -26,7 +26,7 @@ from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatu
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.network]
+pytestmark = pytest.mark.network
 
 HELLO: Json = {
     "agent": {"name": "test agent", "version": "1"},

@@ -26,7 +26,6 @@ from abp_bridge.cli.main import main
 from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
 from abp_bridge.settings import TABLE, SettingsError, read_settings
 
-pytestmark = pytest.mark.anyio
 Json = Any
 
 FORMS = "must be https://..., http://..., ws://..., wss://..., stdio:COMMAND"

@@ -503,7 +503,6 @@ async def tell_state(host: Hosted, field: str, value: Json) -> None:
     await host.call("demo.tell", event="notifications/state/changed", data=data)
 
 
-@pytest.mark.anyio
 async def test_state_is_a_resource_that_can_be_subscribed_to() -> None:
     uri = "abp://demo/state/page%20size"
     async with hosted("--app", "demo") as host:
@@ -521,7 +520,6 @@ async def test_state_is_a_resource_that_can_be_subscribed_to() -> None:
         assert len(host.wire.sent("notifications/resources/updated")) == 1
 
 
-@pytest.mark.anyio
 async def test_log_level_limits_what_is_sent() -> None:
     async with hosted("--app", "demo") as host:
         await host.client.session.set_logging_level("error")
@@ -530,7 +528,6 @@ async def test_log_level_limits_what_is_sent() -> None:
         assert [params["level"] for params in host.wire.sent("notifications/message")] == ["error"]
 
 
-@pytest.mark.anyio
 async def test_binary_result_is_a_file_and_a_resource() -> None:
     async with hosted("--app", "demo") as host:
         result = await host.call("demo.file")
@@ -546,7 +543,6 @@ async def test_binary_result_is_a_file_and_a_resource() -> None:
     assert not os.path.exists(path), "the temporary folder goes with the session"
 
 
-@pytest.mark.anyio
 async def test_long_result_is_saved_whole(tmp_path: Path) -> None:
     async with hosted("--app", "demo", "--output-dir", str(tmp_path)) as host:
         result = await host.call("demo.echo", value=["word"] * 20_000)
@@ -603,7 +599,6 @@ def test_result_goes_to_the_host_if_the_disk_is_full(tmp_path: Path, capability:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.anyio
 async def test_failure_keeps_the_code_and_hints_of_the_app() -> None:
     async with hosted("--app", "demo") as host:
         result = await host.call("demo.fail")
@@ -612,7 +607,6 @@ async def test_failure_keeps_the_code_and_hints_of_the_app() -> None:
     assert text(result) == f"{failed}\nThe app suggests instead: demo.file"
 
 
-@pytest.mark.anyio
 async def test_call_cancelled_by_the_host_is_cancelled_in_the_app() -> None:
     shown = anyio.Event()
 
@@ -676,7 +670,6 @@ async def pondered(timeout: float) -> AsyncIterator[Hosted]:
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["its call", "one of two calls"])
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_timeout_of_a_call_stops_while_the_user_thinks(is_known: bool) -> None:
     asked = {"capability": "demo.ask", "params": {"request": CONFIRM}, "timeout": 0.2}
@@ -690,7 +683,6 @@ async def test_timeout_of_a_call_stops_while_the_user_thinks(is_known: bool) -> 
         tasks.cancel_scope.cancel()
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_call_that_takes_too_long_times_out() -> None:
     async with hosted("--app", "demo") as host:
@@ -701,7 +693,6 @@ async def test_call_that_takes_too_long_times_out() -> None:
         assert (await host.status())["apps"]["demo"]["running"] == []
 
 
-@pytest.mark.anyio
 async def test_app_that_exits_fails_its_call_and_can_be_connected_again() -> None:
     async with hosted("--app", "demo") as host:
         result = await host.call("demo.leave")
@@ -711,7 +702,6 @@ async def test_app_that_exits_fails_its_call_and_can_be_connected_again() -> Non
 
 
 @pytest.mark.network
-@pytest.mark.anyio
 async def test_host_that_refuses_a_surface_is_not_asked_twice() -> None:
     def refuse(params: Any) -> types.ErrorData:
         return types.ErrorData(code=-32601, message="Elicitation not supported")
@@ -723,7 +713,6 @@ async def test_host_that_refuses_a_surface_is_not_asked_twice() -> None:
         assert len(host.wire.sent("elicitation/create")) == 2, "each of its two ways once"
 
 
-@pytest.mark.anyio
 async def test_disconnected_app_has_no_tools() -> None:
     async with hosted("--app", "demo") as host:
         await host.client.call_tool("abp_connect", {})

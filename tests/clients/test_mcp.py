@@ -20,7 +20,7 @@ from abp_bridge.mcp.client import HttpServer, connect
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.network]
+pytestmark = pytest.mark.network
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

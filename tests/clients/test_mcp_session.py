@@ -58,7 +58,6 @@ class Listener:
         self.ends += 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 20])
 async def test_a_session_ends_while_the_server_talks(turns: int) -> None:
     listener = Listener()

@@ -20,8 +20,6 @@ from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
 from abp_bridge.jsonrpc.program_lines import DUPLICATE_ID
 from abp_bridge.mcp import client_session as mcp_session
 
-pytestmark = pytest.mark.anyio
-
 ASK: JsonObject = {
     "jsonrpc": "2.0",
     "id": 5,

@@ -29,8 +29,6 @@ from abp_bridge.protocols.abp import decode_question
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 # Overrides and isolates, no width, tags, escape sequences of one byte and of two, a blank letter.
 PLANT = "é\u202e\u2066\u200b\U000e0041\x1b]666;\x07\x9b31m\u3164ñ"
 

@@ -31,8 +31,6 @@ from abp_bridge.jsonrpc.protocol import (
 )
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter
 
-pytestmark = pytest.mark.anyio
-
 Json = Any
 PATIENCE = 10.0
 

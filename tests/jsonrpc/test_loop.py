@@ -13,8 +13,6 @@ import pytest
 
 from abp_bridge.jsonrpc.loop import MAX_IDLE, Workers
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 10.0
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import anyio
-import pytest
 
 from abp_bridge.jsonrpc.memory_pipe import FrameReader, MemoryPipe, send_lines, write_all
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_frame_reader_makes_one_line_of_a_message() -> None:

@@ -30,8 +30,6 @@ from abp_bridge.models.agent import (
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 class Heard:
     """What an agent heard, which the referee holds against `acp.schema`."""

@@ -18,8 +18,6 @@ from abp_bridge.models.session import LocalAgent
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -29,7 +29,7 @@ from abp_bridge.models.agent import (
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 # What programs write: the same for each, a JSON object a line.
 LINES = (TESTS / "models" / "cli_streams" / "claude-words.jsonl").read_bytes()

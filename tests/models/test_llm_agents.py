@@ -47,7 +47,7 @@ from abp_bridge.models import model_turn
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 HELLO = [AgentMessage("user", "Hello")]
 WANTED = ModelSettings(max_tokens=9, temperature=0.5, stop_sequences=("END",))

@@ -193,7 +193,6 @@ def test_a_model_that_is_none_is_said_at_the_start(options: list[str], why: str)
     assert _KEY not in done.stderr
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "model",
     [
@@ -212,7 +211,6 @@ async def test_a_key_in_a_models_command_reaches_neither_app_nor_host(
 
 
 @pytest.mark.process
-@pytest.mark.anyio
 async def test_a_program_that_is_not_there_is_told_when_a_session_begins(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

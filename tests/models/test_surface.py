@@ -48,8 +48,6 @@ from abp_bridge.session.surface import (
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 AGENT = SurfaceVariant(Surface.SAMPLING)
 CALLED = AskContext(calls=("c",))
 BLUE = AgentResponse("It is blue.", usage=Usage("turn", 3, 4, Cost(0.5, "USD")), model="m-1")

@@ -139,7 +139,6 @@ def test_however_a_stream_comes_its_lines_are_the_same(chunks: list[bytes]) -> N
     assert len(rest) <= 10
 
 
-@pytest.mark.anyio
 async def test_two_writers_never_mix_their_lines() -> None:
     """The sink takes a few bytes at a time, and only one of them may wait for it; whoever began a
     line ends it.

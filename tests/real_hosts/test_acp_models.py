@@ -30,8 +30,6 @@ LIMIT = round(1_000 * PATIENCE)  # milliseconds of a turn
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 MADE = "touch made.txt"
 LOST = "00000000-0000-4000-8000-000000000000"
 

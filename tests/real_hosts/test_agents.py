@@ -23,8 +23,6 @@ from .stage import PATIENCE, RECORDER, Record, Stage, recorded
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 MADE = "touch made.txt"
 # agent -> its arguments, its home, what has it run a command, whether it asks before that
 AGENTS: dict[str, tuple[list[str], Callable[[Stage], dict[str, str]], str, bool]] = {

@@ -20,8 +20,6 @@ LIMIT = round(1_000 * PATIENCE)  # milliseconds of a turn
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 ECHO = "echo made"
 
 

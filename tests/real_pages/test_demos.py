@@ -18,8 +18,6 @@ from .demos import HERE, Demo, Step, served, trusting_chromium
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 GLANCE = 0.2  # seconds between two calls of what has no end that it tells
 TRIES = 100
 LOOK = Step("")  # at what a demo offers for which no call is known

@@ -74,7 +74,6 @@ class Person:
         return self._answer(params)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("version", ERAS)
 async def test_what_is_destructive_is_asked_first_and_what_is_not_is_not(
     version: str, desk: Desk
@@ -101,7 +100,6 @@ CHOSEN = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("chosen", "asked"), CHOSEN.values(), ids=CHOSEN)
 async def test_a_person_chooses_what_they_are_asked_about(
     chosen: list[str], asked: list[str], desk: Desk
@@ -121,7 +119,6 @@ NOS = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("version", ERAS)
 @pytest.mark.parametrize(("answer", "why"), NOS.values(), ids=NOS)
 async def test_a_no_means_that_nothing_is_called_and_the_result_says_so(
@@ -137,7 +134,6 @@ async def test_a_no_means_that_nothing_is_called_and_the_result_says_so(
     assert desk.heard == []
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("version", ERAS)
 @pytest.mark.parametrize("options", [(), ("--ask-via-model",)], ids=["nobody", "a model"])
 async def test_without_a_person_nothing_is_called(
@@ -153,7 +149,6 @@ async def test_without_a_person_nothing_is_called(
     assert desk.heard == []
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "answer", [accept(confirmed=True), *(answer for answer, _ in NOS.values())]
 )
@@ -187,7 +182,6 @@ UNKNOWN_NOS: dict[str, tuple[Json, types.Implementation, str]] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("no", "who", "why"), UNKNOWN_NOS.values(), ids=UNKNOWN_NOS)
 async def test_a_no_of_nobody_knows_whom_is_not_called_a_persons(
     no: Json, who: types.Implementation, why: str, desk: Desk
@@ -205,7 +199,6 @@ async def test_a_no_of_nobody_knows_whom_is_not_called_a_persons(
     assert desk.heard == []
 
 
-@pytest.mark.anyio
 async def test_a_no_that_was_written_down_is_the_files(desk: Desk, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps([False]))
@@ -260,7 +253,6 @@ ALLOW: dict[str, tuple[str, str, list[str]]] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("button", "said", "heard"), ALLOW.values(), ids=ALLOW)
 async def test_an_acp_client_has_a_card_with_the_safe_button_first(
     button: str, said: str, heard: list[str], desk: Desk
@@ -279,7 +271,6 @@ async def test_an_acp_client_has_a_card_with_the_safe_button_first(
     assert desk.heard == heard
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("button", "said", "heard"), ALLOW.values(), ids=ALLOW)
 async def test_an_agents_call_behind_the_proxy_is_asked_of_the_client(
     button: str, said: str, heard: list[str], desk: Desk
@@ -295,7 +286,6 @@ async def test_an_agents_call_behind_the_proxy_is_asked_of_the_client(
     assert desk.heard == heard
 
 
-@pytest.mark.anyio
 async def test_a_client_that_cancels_the_turn_takes_the_question_with_it(desk: Desk) -> None:
     async with client(*desk.arguments, "--confirm", "all", handler=never) as editor:
         await editor.initialize({})
@@ -309,7 +299,6 @@ async def test_a_client_that_cancels_the_turn_takes_the_question_with_it(desk: D
     assert desk.heard == []
 
 
-@pytest.mark.anyio
 async def test_a_name_that_no_app_has_is_said(desk: Desk, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options = ("--confirm", "Wipe", "--confirm", "destructive", "--log-file", str(log))
@@ -326,7 +315,6 @@ async def test_a_name_that_no_app_has_is_said(desk: Desk, tmp_path: Path) -> Non
     assert log.read_text().count(warning) == 1
 
 
-@pytest.mark.anyio
 async def test_the_name_that_a_host_shows_is_a_name_too(desk: Desk) -> None:
     async with hosted(*desk.arguments, "--confirm", "abp_save") as host:
         assert text(await host.call("save")).startswith("PERMISSION_REQUIRED")
@@ -420,7 +408,6 @@ SILENT: dict[str, Json] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("silent", SILENT)
 @pytest.mark.slow
 async def test_what_an_app_does_not_say_of_itself_may_be_destructive(

@@ -68,7 +68,6 @@ def test_each_question_has_a_line_and_no_answer(tmp_path: Path) -> None:
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
 
 
-@pytest.mark.anyio
 async def test_each_session_of_a_process_has_the_times_of_its_own_questions(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     params = {"options": [{"value": "v", "label": "Go"}, {"value": "w", "label": "Stay"}]}

@@ -19,8 +19,6 @@ from abp_bridge.settings import Settings
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 LAST_WORDS = "its process ended (exit code 1; its last words: out of memory)"
 
 

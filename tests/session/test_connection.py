@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
-import pytest
 from support.harness import PATIENCE
 
 from abp_bridge.core.answer import Answer
@@ -19,8 +18,6 @@ from abp_bridge.session.context import AskContext
 from abp_bridge.session.result_store import KeptResult
 
 Json = Any
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_apps_of_one_name_can_be_told_apart_by_their_questions() -> None:

@@ -35,8 +35,6 @@ from abp_bridge.session.surface import (
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 QUESTION = Question(
     "q1", Kind.INPUT, "Which?", (Field("value", FieldType.INTEGER, {"type": "integer"}),), "app"
 )

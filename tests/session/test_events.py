@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import pytest
 from support.acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
 from support.harness import PATIENCE
 
@@ -32,8 +31,6 @@ from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.router import Router
 
 Json = Any
-
-pytestmark = pytest.mark.anyio
 
 
 def asked(method: str, **params: Json) -> Question:

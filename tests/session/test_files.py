@@ -32,8 +32,6 @@ from abp_bridge.session.surface import SurfaceResponse
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 CODEX = types.Implementation(
     name="codex-mcp-client", version="0.169.0"
 )  # opens no addresses of this machine

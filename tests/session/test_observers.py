@@ -34,7 +34,7 @@ from abp_bridge.settings import Settings
 
 DOCS = DOCS / "embedding.md"
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.process
 
 
 def test_the_example_of_the_docs_runs() -> None:

@@ -23,8 +23,6 @@ from abp_bridge.session.result_store import HEAVY, MAX_TAKEN, ResultStore
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 def blob(content: bytes) -> Json:
     return {"content": base64.b64encode(content).decode(), "mimeType": "a/b", "encoding": "base64"}

@@ -16,8 +16,6 @@ import pytest
 from support.harness import MODERN, Hosted, accept, hosted, refuse, run, text
 
 Json = Any
-pytestmark = pytest.mark.anyio
-
 FLOOR = {"ABP_PERSON_FLOOR": "400"}  # milliseconds, as it is when nobody says anything
 LOW_FLOOR = {"ABP_PERSON_FLOOR": "0.001"}  # which no answer is faster than
 FLOOR_OF_NOBODY = {"ABP_PERSON_FLOOR": "0"}  # whatever comes is a person's

@@ -578,7 +578,6 @@ SAID = {
 
 
 @pytest.mark.network
-@pytest.mark.anyio
 async def test_unreachable_app_is_described_without_its_secrets() -> None:
     problems = await reach_all(dict.fromkeys(SAID, ""))
     assert set(problems) == {app for app in SAID if SAID[app]}

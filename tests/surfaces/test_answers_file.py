@@ -21,8 +21,6 @@ from abp_bridge.surfaces.answers_file import AnswersFile, decode_entries
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 KEY = "planted-key-7f3a"
 
 

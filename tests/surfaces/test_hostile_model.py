@@ -29,8 +29,6 @@ from abp_bridge.surfaces.page.browser import MAX_CODES
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 QUESTION = "Your favourite town?"
 ASKED: Json = {
     "method": "elicitation/input",

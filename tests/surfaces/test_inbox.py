@@ -58,8 +58,6 @@ from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 COMMAND = [sys.executable, "-m", "abp_bridge"]
 KEY = "planted-key-7f3a"
 SECRET: Json = {"prompt": "Enter your API key", "schema": {"type": "string", "title": "API key"}}

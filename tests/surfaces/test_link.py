@@ -19,8 +19,6 @@ from abp_bridge.session.surface import Page, PageLink, SurfaceResponse, SurfaceU
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 QUESTION = Question("q", Kind.CONFIRM, "Go on?", (), "an app")
 
 

@@ -22,7 +22,7 @@ from abp_bridge.conformance.user_drivers import FormBrowser, origin_of
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.network]
+pytestmark = pytest.mark.network
 
 # As long as no card of a host is, with what imitates the bridge, and hides, on its way.
 TASK = "\n".join(

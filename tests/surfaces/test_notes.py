@@ -119,7 +119,6 @@ def test_the_page_has_an_apps_words_in_a_place_of_their_own() -> None:
     assert NOTE in before + after
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_an_address_card_says_why_the_file_that_an_app_names_is_not_read() -> None:
     cards: list[str] = []

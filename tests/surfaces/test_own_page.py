@@ -21,8 +21,6 @@ from support.harness import PATIENCE, hosted, text
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 KEY = "planted-key-7f3a"
 SECRET: dict[str, Json] = {
     "prompt": "Enter your API key",

@@ -31,7 +31,7 @@ from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 KEY = "planted-key-7f3a"
 SECRET: dict[str, Json] = {

@@ -40,8 +40,6 @@ from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 KEY = "planted-key-7f3a"
 SECRET: dict[str, Json] = {
     "prompt": "Enter your API key",

@@ -29,7 +29,7 @@ from abp_bridge.surfaces.page.surface import LazyPageServer
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 _spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs/screenshots.py")
 assert _spec is not None

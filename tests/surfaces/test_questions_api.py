@@ -25,8 +25,6 @@ from support.harness import PATIENCE, Hosted, hosted, text
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 PASSWORD = "planted-password-51c2"
 BEARER = {"Authorization": f"Bearer {PASSWORD}"}
 SECRET: dict[str, Json] = {

@@ -55,8 +55,6 @@ from abp_bridge.surfaces.page.surface import LazyPageServer, PageSurface
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 NAME: dict[str, Json] = {"prompt": "Name?", "schema": {"type": "string", "title": "Name"}}
 CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")
 OPEN = ("--app", "demo", "--page", "open", "--ask-on", "page")

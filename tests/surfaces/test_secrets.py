@@ -27,8 +27,6 @@ from support.terminal import Tty
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 KEY = "planted-key-5be1"
 VAULT = scripted(APPS / "vault.json")
 CODEX = types.Implementation(name="codex-mcp-client", version="0.169.0")

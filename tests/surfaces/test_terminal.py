@@ -621,7 +621,6 @@ def test_name_of_a_dropped_file_may_be_quoted(folder: Path) -> None:
         assert screen.reply()[1]["file"]["content"] == "hello"
 
 
-@pytest.mark.anyio
 async def test_model_question_is_not_asked_at_a_terminal() -> None:
     with pytest.raises(SurfaceUnsupportedError, match="not a model"):
         await Terminal().prompt(Question("q", Kind.SAMPLING, "A poem", (), "app"), NO_CONTEXT)
@@ -645,7 +644,6 @@ def test_closed_terminal_refuses_its_questions_with_what_to_do(term: str) -> Non
                 each.result(PATIENCE)
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_stopped_terminal_does_not_block_the_time_limit(
     monkeypatch: pytest.MonkeyPatch,
@@ -662,7 +660,6 @@ async def test_stopped_terminal_does_not_block_the_time_limit(
 
 
 @pytest.mark.process  # which waits for the lock
-@pytest.mark.anyio
 async def test_second_program_at_a_terminal_waits_until_the_first_has_its_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,7 @@ from support.pages.server import Web
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 PAY, APPROVE, HUMAN, CARD = "#00c000", "#c06000", "#c000c0", "#0000c0"
 

@@ -23,7 +23,7 @@ from support.pages.server import Web
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 SECRET = "hunter2+ü"  # which is another text in Base64 and in an address
 SPELLED = (SECRET, base64.b64encode(SECRET.encode("latin-1")).decode(), quote(SECRET, safe=""))

@@ -17,7 +17,7 @@ from abp_bridge.core.question import Question
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

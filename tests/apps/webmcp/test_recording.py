@@ -15,7 +15,7 @@ from support.pages.server import web
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 SECRET = "tr0ub4dor&3-ü"
 

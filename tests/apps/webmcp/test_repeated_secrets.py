@@ -16,7 +16,7 @@ from abp_bridge.core.question import MISSING, Question
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 WORD = "correct-horse-5"
 PIN = "482913"

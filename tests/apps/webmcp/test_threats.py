@@ -26,7 +26,7 @@ from abp_bridge.core.question import Question
 
 Json = Any
 
-pytestmark = [pytest.mark.anyio, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 PAID = {"amount": "10", "payee": "shop", "how": "once"}
 

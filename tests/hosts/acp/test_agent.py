@@ -34,8 +34,6 @@ from support.puppets import App, Puppets, puppets
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Book it?"}}
 DELETE: Json = {
     "method": "elicitation/confirm",
@@ -996,7 +994,6 @@ PROMPTS: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.anyio
 async def test_command_takes_links_and_refuses_pictures() -> None:
     link = {"type": "resource_link", "uri": "file:///notes.md", "name": "notes.md"}
     picture = {"type": "image", "data": "", "mimeType": "image/png"}

@@ -18,8 +18,6 @@ from support.puppets import puppets, scripted
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 def asking(method: str, **params: Json) -> str:
     request = {"method": f"elicitation/{method}", "params": params}

@@ -12,8 +12,6 @@ from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, 
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 
 async def ask(host: Hosted, kind: str, message: str = "Which?", **more: Json) -> CallToolResult:
     return await host.client.call_tool("abp_ask", {"kind": kind, "message": message, **more})

@@ -17,8 +17,6 @@ from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, run, tex
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 ASK = ("--app", "demo", "--ask-via-model")
 
 

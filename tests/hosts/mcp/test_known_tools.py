@@ -16,8 +16,6 @@ from support.puppets import scripted
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 ADD: Json = {
     "name": "add",
     "description": "Adds.",

@@ -21,8 +21,6 @@ from support.puppets import App, Puppets, puppets
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 META = "io.modelcontextprotocol/"
 FORM: Json = {"elicitation": {"form": {}}}
 

@@ -13,8 +13,6 @@ from support.harness import MODERN, VERSIONS, Hosted, hosted, text
 
 Json = Any
 
-pytestmark = pytest.mark.anyio
-
 CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Book it?"}}
 SECRET: Json = {
     "method": "elicitation/input",

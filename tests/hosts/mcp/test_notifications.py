@@ -169,7 +169,6 @@ def test_resumed_call_reports_the_progress_it_missed(tmp_path: Path) -> None:
         assert "(2 notifications did not reach this host" in words
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_slow_host_gets_the_newest_notifications_and_the_count_of_lost_ones(
     tmp_path: Path,

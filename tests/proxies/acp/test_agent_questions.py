@@ -46,7 +46,6 @@ FORMS = [
 ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("question", "buttons", "content"),
     [each[1:] for each in FORMS],
@@ -68,7 +67,6 @@ async def test_form_of_the_agent_is_asked_by_buttons(
         assert client.wire.sent("elicitation/create") == []
 
 
-@pytest.mark.anyio
 async def test_client_without_labels_is_asked_yes_or_no() -> None:
     def allow_green(method: str, params: Json) -> Json:
         return selected(
@@ -84,7 +82,6 @@ async def test_client_without_labels_is_asked_yes_or_no() -> None:
         )
 
 
-@pytest.mark.anyio
 async def test_instant_choice_is_cancelled_for_the_agent() -> None:
     async with proxied(handler=pressing(YES), env={"ABP_PERSON_FLOOR": "60000"}) as client:
         session = await opened(client)
@@ -94,7 +91,6 @@ async def test_instant_choice_is_cancelled_for_the_agent() -> None:
         assert "no person was asked" in said["_meta"]["abp"]["reason"]
 
 
-@pytest.mark.anyio
 async def test_no_declines() -> None:
     async with proxied(handler=pressing(NO)) as client:
         session = await opened(client)
@@ -102,7 +98,6 @@ async def test_no_declines() -> None:
         assert (said["action"], "content" in said) == ("decline", False)
 
 
-@pytest.mark.anyio
 async def test_yes_of_an_unknown_client_confirms_nothing_destructive() -> None:
     """A client that nobody knows may approve all by itself, and a server behind the agent destroys
     what it was asked about.
@@ -115,7 +110,6 @@ async def test_yes_of_an_unknown_client_confirms_nothing_destructive() -> None:
         assert labels(asked) == [NO, YES]
 
 
-@pytest.mark.anyio
 async def test_unanswered_question_of_the_agent_times_out() -> None:
     async with proxied(env={"ABP_QUESTION_TIMEOUT": "1"}) as client:
         session = await opened(client)
@@ -126,7 +120,6 @@ async def test_unanswered_question_of_the_agent_times_out() -> None:
         )
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_agent_may_have_100_open_questions() -> None:
     async with proxied() as client:
@@ -141,7 +134,6 @@ async def test_agent_may_have_100_open_questions() -> None:
         assert asked == len(client.wire.sent("$/cancel_request")) == 100
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("arguments", [[], ["--app", "demo"]], ids=["no apps", "apps"])
 async def test_question_before_its_session_is_cancelled_and_later_ones_are_asked(
     arguments: list[str],
@@ -182,7 +174,6 @@ REFUSED = [
 ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("question", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
@@ -199,7 +190,6 @@ async def test_question_that_buttons_cannot_ask_is_cancelled_with_the_reason(
         assert client.wire.sent("session/request_permission") == []
 
 
-@pytest.mark.anyio
 async def test_invalid_form_is_cancelled() -> None:
     async with proxied() as client:
         session = await opened(client)
@@ -208,7 +198,6 @@ async def test_invalid_form_is_cancelled() -> None:
         assert "an elicitation needs a message in words" in said["_meta"]["abp"]["reason"]
 
 
-@pytest.mark.anyio
 async def test_optional_text_that_buttons_cannot_ask_stays_empty() -> None:
     other = {"type": "string", "title": "Other"}
     async with proxied(handler=pressing("red")) as client:
@@ -225,7 +214,6 @@ async def test_optional_text_that_buttons_cannot_ask_stays_empty() -> None:
         assert step["toolCall"]["title"] == "fake asks: Well? colour"
 
 
-@pytest.mark.anyio
 async def test_url_question_of_the_agent_passes_to_a_client_with_urls() -> None:
     def open_it(method: str, params: Json) -> Json:
         return {"action": "decline"}
@@ -236,7 +224,6 @@ async def test_url_question_of_the_agent_passes_to_a_client_with_urls() -> None:
         assert said == {"action": "decline"}
 
 
-@pytest.mark.anyio
 async def test_form_of_the_agent_passes_to_a_client_with_forms() -> None:
     async with proxied("--app", "demo", handler=accepting(name="Ann")) as client:
         session = await opened(client, FORM)
@@ -244,7 +231,6 @@ async def test_form_of_the_agent_passes_to_a_client_with_forms() -> None:
         assert said == {"action": "accept", "content": {"name": "Ann"}}
 
 
-@pytest.mark.anyio
 async def test_question_withdrawn_by_the_agent_is_closed() -> None:
     async with proxied() as client:
         session = await opened(client)
@@ -258,7 +244,6 @@ async def test_question_withdrawn_by_the_agent_is_closed() -> None:
         assert [params["requestId"] for params in client.wire.sent("$/cancel_request")] == asked
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -291,7 +276,6 @@ ODD_QUESTIONS = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("case", ODD_QUESTIONS)
 async def test_unusual_question_is_asked_and_answered_by_its_id(case: str) -> None:
     def allow(method: str, params: Json) -> Json:
@@ -303,7 +287,6 @@ async def test_unusual_question_is_asked_and_answered_by_its_id(case: str) -> No
         assert said["result"]["content"] == {"ok": True}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("levels", [126, 900])
 async def test_question_nested_too_deeply_is_cancelled(levels: int) -> None:
     deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * levels + "]" * levels)
@@ -335,7 +318,6 @@ ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("case", ODD_ANSWERS)
 async def test_unusual_answer_ends_the_question(case: str) -> None:
     write, action = ODD_ANSWERS[case]
@@ -351,7 +333,6 @@ async def test_unusual_answer_ends_the_question(case: str) -> None:
         assert (answer["action"], strays) == (action, [])
 
 
-@pytest.mark.anyio
 async def test_late_and_repeated_answers_are_dropped() -> None:
     async with proxied() as client:
         session = await opened(client)

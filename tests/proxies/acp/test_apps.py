@@ -18,7 +18,6 @@ Json = Any
 CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
 async def test_question_of_an_app_is_a_form_for_a_client_with_forms(app: str) -> None:
     async with proxied("--app", app, handler=accepting(selected="5E")) as client:
@@ -39,7 +38,6 @@ async def test_question_of_an_app_is_a_form_for_a_client_with_forms(app: str) ->
         assert (after["toolCallId"], after["status"]) == (call["toolCallId"], "completed")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
 @pytest.mark.slow
 async def test_question_of_an_app_is_buttons_for_a_client_without_forms(app: str) -> None:
@@ -55,7 +53,6 @@ async def test_question_of_an_app_is_buttons_for_a_client_without_forms(app: str
         assert len({each["toolCall"]["toolCallId"] for each in shown}) == 1
 
 
-@pytest.mark.anyio
 async def test_client_that_refuses_the_form_gets_buttons() -> None:
     def answer(method: str, params: Json) -> Json:
         return Failed(-32601) if method == "elicitation/create" else pressing("Yes")(method, params)
@@ -66,7 +63,6 @@ async def test_client_that_refuses_the_form_gets_buttons() -> None:
         assert response["data"] == {"confirmed": True}
 
 
-@pytest.mark.anyio
 async def test_notifications_of_apps_go_to_the_agent() -> None:
     async with proxied("--app", "demo") as client:
         session = await opened(client)
@@ -84,7 +80,6 @@ async def test_notifications_of_apps_go_to_the_agent() -> None:
         assert client.wire.updates("notice") == []
 
 
-@pytest.mark.anyio
 async def test_policy_cannot_confirm_a_destructive_question() -> None:
     async with proxied(
         "--app", "demo", handler=pressing("Delete"), env={"ABP_PERSON_FLOOR": "60000"}
@@ -96,7 +91,6 @@ async def test_policy_cannot_confirm_a_destructive_question() -> None:
         assert (response["success"], response["metadata"]["answeredBy"]) == (False, "host-policy")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("size", [66_000, 400_000], ids=["in the pipe", "still to be written"])
 @pytest.mark.slow
 async def test_time_in_which_the_agent_does_not_read_is_not_answer_time(size: int) -> None:
@@ -128,7 +122,6 @@ async def test_time_in_which_the_agent_does_not_read_is_not_answer_time(size: in
     assert not response["success"]
 
 
-@pytest.mark.anyio
 @pytest.mark.process
 async def test_app_hears_how_its_questions_ended_when_the_client_disconnects(
     tmp_path: Path,
@@ -154,7 +147,6 @@ async def test_app_hears_how_its_questions_ended_when_the_client_disconnects(
     assert {each["result"]["metadata"]["answeredBy"] for each in (first, last)} == {"nobody"}
 
 
-@pytest.mark.anyio
 async def test_agent_that_does_not_start_its_mcp_server_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Json = Any
 
 
-@pytest.mark.anyio
 @pytest.mark.process
 async def test_relay_needs_the_token_of_its_session() -> None:
     async with proxied("--app", "demo") as client:
@@ -47,7 +46,6 @@ async def test_relay_needs_the_token_of_its_session() -> None:
             assert words in relay.stderr.decode()
 
 
-@pytest.mark.anyio
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("capabilities", "answer"),
@@ -76,7 +74,6 @@ async def test_bridge_behind_the_proxy_works_like_any_agent(
         assert '"confirmed": true' in words.lower()
 
 
-@pytest.mark.anyio
 @pytest.mark.process
 async def test_many_unauthenticated_connections_do_not_block_the_agent() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
@@ -94,7 +91,6 @@ async def test_many_unauthenticated_connections_do_not_block_the_agent() -> None
         ] == {"confirmed": True}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("says", "limit"), [(b"", 0.0), (b"x" * MAX_TOKEN, 600.0)], ids=["nothing", "no end"]
 )
@@ -113,7 +109,6 @@ async def test_stranger_is_disconnected(
             assert stranger.recv(1) == b""
 
 
-@pytest.mark.anyio
 async def test_accept_without_a_free_descriptor_leaks_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +125,6 @@ async def test_accept_without_a_free_descriptor_leaks_none(
         assert stranger.recv(1) == b"", "the connection was closed"
 
 
-@pytest.mark.anyio
 @pytest.mark.process
 async def test_socket_of_a_killed_proxy_is_removed_by_the_next() -> None:
     with tempfile.TemporaryDirectory(prefix="left-") as folder:  # short enough for a socket's name

@@ -15,7 +15,6 @@ from support.acp_proxy import compact, proxied
 Json = Any
 
 
-@pytest.mark.anyio
 async def test_initialize_adds_forms_for_a_client_without_them() -> None:
     async with proxied() as client:
         meta = (await client.initialize({"fs": {"readTextFile": True}}))["_meta"]
@@ -29,7 +28,6 @@ async def test_initialize_adds_forms_for_a_client_without_them() -> None:
         )
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("capabilities", "version"), [(FORM, 1), ({}, 2)], ids=["it has forms", "another version"]
 )
@@ -39,7 +37,6 @@ async def test_initialize_of_other_clients_is_unchanged(capabilities: Json, vers
         assert meta["line"] == json.dumps(client.wire.received()[0]) + "\n"
 
 
-@pytest.mark.anyio
 async def test_session_without_an_app_passes_unchanged() -> None:
     async with proxied() as client:
         await client.initialize()
@@ -47,7 +44,6 @@ async def test_session_without_an_app_passes_unchanged() -> None:
         assert result["_meta"]["line"] == json.dumps(client.wire.received()[-1]) + "\n"
 
 
-@pytest.mark.anyio
 async def test_session_with_an_app_gets_one_more_server() -> None:
     theirs = {"name": "abp", "command": "theirs", "args": [], "env": []}
     async with proxied("--app", "demo") as client:
@@ -69,7 +65,6 @@ async def test_session_with_an_app_gets_one_more_server() -> None:
     assert not folder.exists()
 
 
-@pytest.mark.anyio
 async def test_other_protocol_version_passes_unchanged() -> None:
     async with proxied("--app", "demo") as client:
         await client.initialize(version=2)

@@ -14,7 +14,6 @@ from support.acp_proxy import CONFIRM, YES, ask, opened, play, proxied, said_in
 Json = Any
 
 
-@pytest.mark.anyio
 async def test_each_session_has_its_own_apps_and_questions() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes", "Yes")) as client:
         first = await opened(client)
@@ -26,7 +25,6 @@ async def test_each_session_has_its_own_apps_and_questions() -> None:
         ] == [second, first]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
 async def test_loaded_session_has_the_apps_too(method: str) -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
@@ -49,7 +47,6 @@ WHO_ENDED = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("who", WHO_ENDED)
 async def test_question_that_ended_with_its_turn_has_no_answerer(who: str) -> None:
     """However fast it ended: the person floor is a minute."""
@@ -76,7 +73,6 @@ async def test_question_that_ended_with_its_turn_has_no_answerer(who: str) -> No
         assert (ended["outcome"], ended["reason"], ended["answeredBy"]) == (*expected, "nobody")
 
 
-@pytest.mark.anyio
 async def test_question_ends_with_its_prompt() -> None:
     """It is taken down before the client hears that the prompt has ended, and what the app asks
     then is not shown.
@@ -111,7 +107,6 @@ async def test_question_ends_with_its_prompt() -> None:
         ]
 
 
-@pytest.mark.anyio
 async def test_question_outside_a_prompt_is_refused() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         session, busy = await opened(client), await client.new()
@@ -126,7 +121,6 @@ async def test_question_outside_a_prompt_is_refused() -> None:
         await client.notify("session/cancel", {"sessionId": busy})
 
 
-@pytest.mark.anyio
 async def test_session_opened_twice_is_one_session() -> None:
     async with proxied("--app", "demo", handler=pressing("Yes")) as client:
         await client.initialize()
@@ -139,7 +133,6 @@ async def test_session_opened_twice_is_one_session() -> None:
         }
 
 
-@pytest.mark.anyio
 async def test_cancelled_turn_withdraws_its_question() -> None:
     async with proxied() as client:
         session = await opened(client)
@@ -157,7 +150,6 @@ async def test_cancelled_turn_withdraws_its_question() -> None:
         assert said["content"] == {"ok": True}, "the next turn is another"
 
 
-@pytest.mark.anyio
 async def test_cancelled_prompt_withdraws_its_question() -> None:
     async with proxied() as client:
         session = await opened(client)
@@ -171,7 +163,6 @@ async def test_cancelled_prompt_withdraws_its_question() -> None:
         assert client.wire.sent("$/cancel_request") == [{"requestId": asked["id"]}]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
 async def test_closed_session_asks_nothing_and_refuses_relays(method: str) -> None:
     async with proxied("--app", "demo") as client:
