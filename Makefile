@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Tests start a bridge more than a thousand times: what one of them compiled is there for the next.
+# Tests start many bridges: each reuses the bytecode of the one before.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup chromium tmux xvfb demo packages quick quick-pure quick-bridge test isolation coverage check mypy basedpyright format bench hosts agents conformance soak fuzz \
@@ -19,7 +19,7 @@ help:
 	@echo 'make test               all tests, with a real Chromium and a real terminal'
 	@echo 'make isolation          make test with misleading programs, locale, time zone and folders'
 	@echo 'make coverage           the lines of each file that make quick runs'
-	@echo 'make check              lint, format, types, the arrows between rooms, dependencies, unused code, and the docs'
+	@echo 'make check              lint, format, types, import layers, dependencies, unused code, and the docs'
 	@echo 'make bench              start-up, memory and latency as ratios against baselines'
 	@echo 'make hosts              the bridge under real hosts (Codex, Goose, Claude Code, Copilot, opencode, Gemini, Qwen Code, acpx), installed from npm'
 	@echo 'make hosts ARGS=behaviours  the same behaviours in each host, for the tables of docs/hosts.md; ARGS="behaviours -k codex" for some'
@@ -124,20 +124,20 @@ else
 	  --dist=worksteal -m '$(MARKED)'
 endif
 
-# The same on a machine that could mislead tests: agents on PATH, another locale and time zone, no display,
+# Proves that tests/conftest.py isolates tests from agents on PATH, the locale, the time zone, the display
 # and a repository in /tmp.
 DUMMIES := $(CURDIR)/$(VENV)/dummies
 isolation: setup
 	@mkdir -p $(DUMMIES) && for name in claude codex goose gemini opencode; do \
 	  printf '#!/bin/sh\nexit 9\n' >$(DUMMIES)/$$name && chmod +x $(DUMMIES)/$$name; done
-	@mkdir /tmp/.git && trap 'rmdir /tmp/.git' EXIT && \
+	@mkdir -p /tmp/.git && trap 'rmdir /tmp/.git' EXIT && \
 	env -u DISPLAY PATH="$(DUMMIES):$$PATH" LANG=C TZ=Pacific/Chatham $(MAKE) --no-print-directory test
 
 coverage: setup
 	$(BIN)/coverage erase
 	$(BIN)/coverage run --rcfile=/dev/null --branch --parallel-mode --source=abp_bridge -m pytest -m 'not ($(MARKED))'
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --skip-covered | tail -1
+	$(BIN)/coverage report
 
 check: setup
 	$(BIN)/ruff check .

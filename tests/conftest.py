@@ -53,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 async def sock_accept(loop: Any, listener: socket.socket) -> tuple[socket.socket, Any]:
     """`sock_accept` that may be cancelled as a connection arrives.
 
-    asyncio's raises InvalidStateError then or drops the connection, which fails a later test.
+    asyncio's own version then raises InvalidStateError or drops the connection, and a later test
+    fails.
     """
     while True:
         try:
@@ -76,7 +77,7 @@ setattr(BaseSelectorEventLoop, "sock_accept", sock_accept)  # noqa: B010
 # --- the environment ------------------------------------------------------------------------------
 
 # The programs that tests may find on PATH. Agents that are installed here are not among them.
-PROGRAMS = """
+ON_PATH = """
 sh bash env cat ls ps true false sleep kill grep sed tr head tail id uname git openssl
 tty stty tput infocmp script locale setpriv tmux Xvfb xauth dbus-run-session dbus-daemon
 node chromium chromium-browser google-chrome
@@ -91,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     (folder / "home").mkdir()
     (folder / "bin").mkdir()
-    for name in PROGRAMS.split():
+    for name in ON_PATH.split():
         if (found := shutil.which(name)) is not None:
             (folder / "bin" / name).symlink_to(found)
     kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
@@ -110,14 +111,14 @@ def pytest_configure(config: pytest.Config) -> None:
     time.tzset()
 
 
-KEPT = ("PYTEST_", "COV", "COVERAGE_", "PYTHON")  # beginnings of variables that tools read
+KEPT = ("PYTEST_", "COV", "PYTHON", "ABP_CHROME")  # beginnings of variables that tools read
 
 # --- what a test needs ----------------------------------------------------------------------------
 
 NEEDS = ("process", "browser", "terminal", "network")
 _MARKED_FILE = re.compile(rf"^pytestmark = .*mark\.({'|'.join((*NEEDS, 'slow'))})\b", re.MULTILINE)
 _used: set[str] = set()  # by the test that runs
-_REPORT = os.environ.get("PYTEST_NEEDS_REPORT")  # a file: a line for each test, with what it used
+QUICK = f"not ({' or '.join((*NEEDS, 'slow'))})"  # the -m of `make quick`
 
 
 def _audit(event: str, given: tuple[Any, ...]) -> None:
@@ -134,21 +135,17 @@ def _audit(event: str, given: tuple[Any, ...]) -> None:
 sys.addaudithook(_audit)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     _used.clear()
     in_process.enabled = item.get_closest_marker("process") is None
-    yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that needs more than its markers say."""
+    """Fail a test without a marker that uses what needs one."""
     yield
-    if _REPORT:
-        with open(_REPORT, "a") as file:
-            file.write(f"{item.nodeid}\t{' '.join(sorted(_used))}\n")
-    elif _used and not any(item.get_closest_marker(name) for name in NEEDS):
+    if _used and not any(item.get_closest_marker(name) for name in NEEDS):
         used = " and ".join(sorted(_used))
         pytest.fail(f"this test used a {used}: mark it, or have its programs run in threads")
 
@@ -172,7 +169,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path in BY_NAME:
         return not _is_named(collection_path, config) or None
     # Importing a file costs more than running a quick test: `make quick` skips files without any.
-    if config.option.markexpr.startswith("not (") and collection_path.name.startswith("test_"):
+    if config.option.markexpr == QUICK and collection_path.name.startswith("test_"):
         return _MARKED_FILE.search(collection_path.read_text()) is not None or None
     return None
 
@@ -187,7 +184,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-# A module: as long as it runs, its worker has an event loop, and no test may run one of its own.
+# While the browser runs, its event loop does too, and no test of the module can start another.
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """For tests that need no more than a page: who makes a context in it takes it away."""

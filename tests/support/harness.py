@@ -32,7 +32,7 @@ PATIENCE = peer.PATIENCE
 SERVE = (sys.executable, "-m", "abp_bridge", "serve")
 VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
-KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "ABP_TOOL_CACHE", "NODE_COMPILE_CACHE")
+KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "ABP_CHROME", "ABP_TOOL_CACHE", "NODE_COMPILE_CACHE")
 ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 

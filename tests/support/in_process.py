@@ -113,7 +113,7 @@ class PipeThread(threading.Thread):
 
     def wait(self, timeout: float = PATIENCE) -> int:
         self.join(timeout)
-        assert self.returncode is not None, "the bridge did not end"
+        assert self.returncode is not None, "the program did not end"
         self._exit.close()
         if self.problem is not None:
             raise self.problem
@@ -320,12 +320,15 @@ def run_command(
 ) -> tuple[int, str, str]:
     """Run `abp-bridge WORDS` in a thread to its end: its exit code, stdout and stderr."""
     ended: list[int] = []
+    problems: list[BaseException] = []
 
     def run() -> None:
         try:
             ended.append(run_words([*words], True))
         except SystemExit as end:
             ended.append(int(end.code or 0))
+        except BaseException as problem:
+            problems.append(problem)
 
     restore = _set_environment(environment)
     try:
@@ -337,12 +340,14 @@ def run_command(
             Caught(1) as out,
             Caught(2) as err,
         ):
-            thread = threading.Thread(target=run)
+            thread = threading.Thread(target=run, daemon=True)
             thread.start()
             thread.join(4 * PATIENCE)
     finally:
         restore()
         _forget_cached()
+    if problems:
+        raise problems[0]
     assert ended, f"abp-bridge {' '.join(words)} did not end"
     return ended[0], out.text, err.text
 
@@ -401,18 +406,34 @@ def kept_logging() -> Iterator[None]:
 
 
 def _set_environment(environment: Mapping[str, str | None]) -> Callable[[], None]:
-    """Set these variables of this process, or remove them; return what sets them back."""
-    before = {name: os.environ.get(name) for name in environment}
+    """Set these variables of this process, or remove them; return a function that undoes it.
 
-    def assign(variables: Mapping[str, str | None]) -> None:
-        for name, value in variables.items():
-            if value is None:
-                os.environ.pop(name, None)
+    Bridges may end in any order: each variable gets the value of the newest one that set it.
+    """
+    if not _environments:
+        _environments.append(dict(os.environ))
+    _environments.append(environment := dict(environment))
+
+    def assign() -> None:
+        for name in environment:
+            values = [each[name] for each in reversed(_environments) if name in each]
+            if values and values[0] is not None:
+                os.environ[name] = values[0]
             else:
-                os.environ[name] = value
+                os.environ.pop(name, None)
 
-    assign(environment)
-    return lambda: assign(before)
+    def restore() -> None:
+        _environments[:] = [each for each in _environments if each is not environment]
+        assign()
+        if len(_environments) == 1:
+            _environments.clear()
+
+    assign()
+    return restore
+
+
+# The environment before any bridge, and that of each bridge that runs, the newest last.
+_environments: list[dict[str, str | None]] = []
 
 
 def _take_over_stdio() -> tuple[StreamReader, StreamWriter]:
