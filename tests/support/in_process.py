@@ -395,14 +395,16 @@ def _kept_unraisable() -> Iterator[None]:
 def kept_logging() -> Iterator[None]:
     """Undo what `abp_bridge.log.configure` does."""
     root, ours = logging.getLogger(), logging.getLogger("abp_bridge")
-    kept = root.handlers[:], root.level, ours.level, sys.unraisablehook, threading.excepthook
+    kept = root.level, ours.level, sys.unraisablehook, threading.excepthook
     try:
         yield
     finally:
-        root.handlers[:] = kept[0]
-        root.setLevel(kept[1])
-        ours.setLevel(kept[2])
-        sys.unraisablehook, threading.excepthook = kept[3:]
+        # Another bridge may have begun or ended meanwhile: only the handlers of running ones stay.
+        others = [each for each in root.handlers if not isinstance(each, NonBlockingHandler)]
+        root.handlers[:] = [*others, *_stderr_handlers]
+        root.setLevel(kept[0])
+        ours.setLevel(kept[1])
+        sys.unraisablehook, threading.excepthook = kept[2:]
 
 
 def _set_environment(environment: Mapping[str, str | None]) -> Callable[[], None]:

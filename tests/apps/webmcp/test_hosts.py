@@ -173,7 +173,13 @@ class Row:
 
 ROWS = {
     # a form that waits
-    "approved": Row("book", {"name": "Ann"}, accept(), {"sent": BOOKED}, ALL_OF_IT),
+    "approved": Row(
+        "book",
+        {"name": "Ann", "guests": 2, "room": "in"},  # another row may have changed them
+        accept(),
+        {"sent": BOOKED},
+        ALL_OF_IT,
+    ),
     "edited": Row(
         "book",
         {"name": "Ann", "guests": 3},
