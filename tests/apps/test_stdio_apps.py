@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -223,3 +224,22 @@ async def test_child_of_an_app_ends_when_the_bridge_is_killed(tmp_path: Path) ->
         with anyio.fail_after(PATIENCE):
             await anyio.wait_readable(grandchild)
     os.close(grandchild)
+
+
+@pytest.mark.process
+def test_demo_that_leaves_in_a_call_prints_nothing() -> None:
+    call = {"capability": "demo.leave", "params": {}, "options": {"callId": "c"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": "1", "method": "initialize", "params": {}},
+        {"jsonrpc": "2.0", "id": "2", "method": "capabilities/call", "params": call},
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-m", "abp_bridge.apps.demo"],
+        input="".join(f"{json.dumps(each)}\n" for each in lines),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert len(ended.stdout.splitlines()) == 1

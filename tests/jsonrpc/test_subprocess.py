@@ -16,7 +16,7 @@ from abp_bridge.jsonrpc.subprocess import STDERR_LINES, Child, spawn
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.process,
-    pytest.mark.skipif(sys.platform == "win32", reason="POSIX only"),
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups"),
 ]
 
 PATIENCE = 30.0

@@ -49,8 +49,8 @@ ServeBlocking = Callable[[Sequence[str], BinaryIO, TextIO], None]
 
 # How a program's command begins -> what it does in a thread, with its further words and its pipes.
 PROGRAMS: Mapping[tuple[str, ...], Serve] = {
-    (sys.executable, "-P", "-m", "abp_bridge.apps.demo"): lambda words, *pipes: demo.App(
-        *pipes
+    (sys.executable, "-P", "-m", "abp_bridge.apps.demo"): lambda words, reader, stdout: demo.App(
+        reader, stdout, sys.exit
     ).serve(),
     (sys.executable, str(APPS / "scripted.py")): lambda words, *pipes: scripted.serve(
         words[0], *pipes

@@ -127,3 +127,20 @@ requests: st.SearchStrategy[Mapping[str, Json]] = st.builds(
     ),
     shaped(["timeout", "id"], st.integers() | st.none()),
 )
+
+
+# A list with entries of two fields.
+GUESTS: Json = {
+    "type": "array",
+    "title": "Guests",
+    "minItems": 1,
+    "maxItems": 3,
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name", "minLength": 2},
+            "diet": {"enum": ["fish", "none"], "title": "Diet"},
+        },
+        "required": ["name"],
+    },
+}

@@ -17,6 +17,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from playwright.async_api import Browser, BrowserContext, Page, expect
 from support.harness import MODERN, PATIENCE, Hosted, hosted, leave
 from support.programs import Programs
+from support.question_strategies import GUESTS
 
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.file import MAX_SIZE
@@ -205,22 +206,6 @@ async def shown(
         tab = await person.new_page()
         await tab.goto(sheet.url)
         yield Shown(tab, sheet)
-
-
-GUESTS: Json = {
-    "type": "array",
-    "title": "Guests",
-    "minItems": 1,
-    "maxItems": 3,
-    "items": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "title": "Name", "minLength": 2},
-            "diet": {"enum": ["fish", "none"], "title": "Diet"},
-        },
-        "required": ["name"],
-    },
-}
 
 
 async def test_list_entries_are_added_and_removed(

@@ -20,6 +20,7 @@ import pytest
 from anyio.to_thread import run_sync
 from support.browser import Browser
 from support.harness import PATIENCE, hosted, refuse
+from support.question_strategies import GUESTS
 
 from abp_bridge.conformance.user_drivers import FormBrowser, origin_of
 from abp_bridge.core.file import MAX_SIZE
@@ -339,20 +340,6 @@ async def test_more_time_extends_the_bridges_own_limit(loopback: LazyPageServer)
 
 # --- lists ----------------------------------------------------------------------------------------
 
-GUESTS: Json = {
-    "type": "array",
-    "title": "Guests",
-    "minItems": 1,
-    "maxItems": 3,
-    "items": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "title": "Name", "minLength": 2},
-            "diet": {"enum": ["fish", "none"], "title": "Diet"},
-        },
-        "required": ["name"],
-    },
-}
 FRIENDS: Json = {
     "type": "array",
     "title": "Friends",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,11 +25,20 @@ class CallError(Exception):
 
 
 class App:
-    """One connection of the app, in the JSON-RPC binding."""
+    """One connection of the app, in the JSON-RPC binding.
 
-    def __init__(self, reader: asyncio.StreamReader, stdout: TextIO) -> None:
+    `leave` ends the process in the middle of a call.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        stdout: TextIO,
+        leave: Callable[[int], object] = os._exit,
+    ) -> None:
         self._reader = reader
         self._stdout = stdout
+        self._leave = leave
         self._offered = {
             name: each for name, each in CAPABILITIES.items() if not each.get("hidden")
         }
@@ -119,7 +130,7 @@ class App:
                 case "hold":
                     await asyncio.Event().wait()
                 case "leave":
-                    raise SystemExit(1)
+                    self._leave(1)
                 case "fail":
                     raise CallError(given)
                 case "return":
