@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixture_maker.cases import CITIES, cases
+from fixture_maker.cases import cases
 from real_hosts.test_recordings import RECORDINGS, Recorded
 from support import capabilities
 from support.harness import PATIENCE, run
@@ -848,34 +848,6 @@ def test_matrix_names_the_fixture_of_the_host_itself(tmp_path: Path) -> None:
     assert codex["mcp-url", "text"] is None
     nothing = run("matrix", "--fixture", str(tmp_path))
     assert (nothing.returncode, "there is no fixture" in nothing.stderr) == (2, True)
-
-
-# host -> (how it is asked about twelve cities, in how many steps until Lisbon is chosen)
-TWELVE = {
-    "codex": ("elicitation/create", 1),
-    "zed": ("elicitation/create", 1),
-    "zed-before-forms": ("session/request_permission", 4),
-    "goose": ("elicitation/create", 1),
-    "goose-legacy": ("elicitation/create", 1),
-    "claude-code": ("elicitation/create", 1),
-    "claude-code-legacy": ("elicitation/create", 1),
-    "acpx": ("session/request_permission", 11),
-}
-
-
-@pytest.mark.parametrize("host", TWELVE)
-def test_select_with_twelve_options_shows_all_in_every_host(host: str) -> None:
-    method, steps = TWELVE[host]
-    (shown,) = questions(_fixture(FIXTURES / "hosts" / host / "select-many.jsonl"))
-    asked = {"elicitation/create": shown.forms, "session/request_permission": shown.cards}[method]
-    assert len(asked) == steps
-    assert all(city in json.dumps(asked[0], ensure_ascii=False) for city in CITIES)
-    assert shown.answer["data"] == {"selected": "Lisbon"}
-
-
-def test_each_host_is_asked_about_twelve_cities() -> None:
-    asked = {path.parent.name for path in (FIXTURES / "hosts").glob("*/select-many.jsonl")}
-    assert asked == set(TWELVE)
 
 
 def test_matrix_in_docs_is_the_one_of_the_code() -> None:

@@ -6,14 +6,11 @@ import importlib
 import json
 import pkgutil
 import re
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.traces import written
 
 from abp_bridge import abp, acp, mcp
@@ -168,51 +165,6 @@ def test_more_secrets_than_can_be_kept_end_a_recording(most: int) -> None:
         words.learn("one more")
 
 
-def test_one_secret_too_many_ends_a_recording_though_its_name_tells_it(most: int) -> None:
-    words = redactor()
-    words.learn([f"secret {number:05}" for number in range(most)])
-    with pytest.raises(RedactorFullError):  # its echo would be written as it is
-        words.clean({"password": "one more of 18", "echo": "it is one more of 18"})
-
-
-@pytest.mark.parametrize("kind", ["link", "state"])
-def test_too_many_links_or_states_end_a_recording(kind: str, most: int) -> None:
-    def said(number: int) -> Json:
-        token = f"{number:032}"
-        return f"/open/{token}" if kind == "link" else {"requestState": token}
-
-    words = redactor()
-    everything: Json = words.clean([said(number) for number in range(most)])
-    last = everything[-1]
-    assert f"[{kind} {most}]" in json.dumps(last)
-    assert words.clean(said(most - 1)) == last
-    with pytest.raises(RedactorFullError):
-        words.clean(said(most))
-
-
-# What is cleaned, and how many times its size that may take at most.
-SIZES: dict[str, tuple[Json, int]] = {
-    "one text that is left out": ("x" * 4_000_000, 0),
-    "an ordinary text": ("words of an app " * 3_750, 20),
-    "many texts": (["words of an app " * 3_750] * 8, 6),
-}
-
-
-@pytest.mark.parametrize("case", SIZES)
-@pytest.mark.slow
-def test_cleaning_needs_little_memory(case: str) -> None:
-    value, times = SIZES[case]
-    words = redactor(SOME_API_KEY="key-0815-secret", PLACE_OF_WORK="Atlantis Lab")
-    words.clean({"warm": "up"})
-    tracemalloc.start()
-    try:
-        words.clean(value)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < times * len(json.dumps(value)) + 100_000
-
-
 def test_no_member_vanishes_though_its_name_is_a_secret() -> None:
     words = redactor()
     words.learn(["hunter2hunter2", "correct horse 7"])
@@ -338,23 +290,6 @@ def test_value_that_only_looks_like_a_secret_changes_no_message(case: str) -> No
     )
     for message in messages:
         assert words.clean_message(message) == message
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.text("pass\"word\\': ={}[]\n", max_size=12) | st.integers(),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(st.sampled_from(["password", "x"]), inner, max_size=2)
-        ),
-        max_leaves=8,
-    )
-)
-@pytest.mark.slow
-def test_cleaning_twice_changes_nothing(value: Json) -> None:
-    words = redactor()
-    once = words.clean(value)
-    assert words.clean(once) == once
 
 
 def test_the_environment_is_found_in_other_words_too() -> None:

@@ -3,12 +3,10 @@
 Towards the host: drop (an option), twice (calls are answered twice), three (options at most), mute
 (no questions), hoarse (a line that is not JSON), early (a result before its progress), flood (one
 notification forever), endless (a line), more (at the terminal), eager (an answer before its call),
-tail (a second answer on an unfinished line), crash (exit code 70), tools (one less), page (one
-option less on the question page).
+crash (exit code 70), tools (one less), page (one option less on the question page).
 
-Towards the app: double (a second answer), odd (an unknown method), mumble (not JSON), same-id (all
-requests), invent (a yes), orphan (it is left running), killed, spare (started twice), again (two
-shutdowns).
+Towards the app: double (a second answer), same-id (all requests), invent (a yes), orphan (it is
+left running), killed, spare (started twice), again (two shutdowns).
 """
 
 from __future__ import annotations
@@ -122,13 +120,7 @@ class Between:
                 return
             self._answer = line
         if message.get("method") == "shutdown":
-            said = {
-                "double": self._answer,
-                "odd": b'{"jsonrpc": "2.0", "method": "explode"}\n',
-                "mumble": b"Goodbye!\n",
-                "again": line,
-            }
-            yield said.get(self._name, b"")
+            yield {"double": self._answer, "again": line}.get(self._name, b"")
         if self._name == "same-id" and "method" in message and "id" in message:
             self._id = message["id"]
             line = json.dumps({**message, "id": "1"}).encode() + b"\n"
@@ -202,8 +194,6 @@ def main() -> None:
     if fault.name == "more":
         with open(arguments[arguments.index("--tty") + 1], "w") as terminal:
             terminal.write("One thing more\n")
-    if fault.name == "tail":
-        sys.stdout.buffer.write(json.dumps(RESULT).encode())
     if fault.name == "crash":
         code = 70
     sys.exit(code)
