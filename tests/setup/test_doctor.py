@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import socket
 import sys
@@ -652,39 +651,6 @@ def test_server_that_does_not_start_is_reported(
     plant(home, {CURSOR: _servers()})
     (start,) = [each for each in doctor("cursor")[1]["cursor"] if each["check"] == "start"]
     assert (start["verdict"], says in start["says"]) == ("fails", True), start
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["words", "JSON"])
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_doctor_on_a_terminal_without_utf_8(
-    encoding: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "Björn \U0001f600"
-    plant(home, {CURSOR: _servers(command="/x/abp-bridge", args=["\ud800"])})
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.chdir(home)
-    out = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding, write_through=True))
-    assert main(["doctor", "cursor", "--files", *options]) == 1
-    said = out.getvalue().decode(encoding)
-    assert "half a character" in said
-    if options:
-        findings = json.loads(said)["sections"][0]["findings"]
-        assert any(f"{home}/.cursor/mcp.json" in each["says"] for each in findings)
-
-
-@pytest.mark.parametrize("words", [("cursor",), ("cursor", "--files")])
-def test_entry_that_no_program_can_be_started_with_is_reported_among_others(
-    words: tuple[str, ...], home: Path, doctor: Doctor
-) -> None:
-    plant(home, {CURSOR: _servers(args=["serve", "--app", "http://\0/"])})
-    found = doctor(*words)[1]["cursor"]
-    (line,) = [each for each in found if each["check"] == "text"]
-    assert line["failed"]
-    assert "an argument with a NUL character" in line["says"]
-    started = [each["verdict"] for each in found if each["check"] == "start"]
-    assert started == ([] if "--files" in words else ["not tried"])
-    assert found[-1] is not line
 
 
 @pytest.mark.process
