@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from playwright.async_api import Browser, Page
-from support.harness import MODERN, PATIENCE, accept, hosted, leave, refuse, run, text
+from support.harness import PATIENCE, accept, hosted, leave, refuse, run, text
 from support.http_server import Reply, serving
 from support.in_process import PipeThread
 from support.listening import Listening, listening
@@ -36,41 +36,20 @@ HELLO: Json = {
 TEXT: Json = {"prompt": "Who?", "schema": {"type": "string"}}
 SELECT: Json = {"prompt": "Tea?", "options": ["tea", "mate"]}
 CONFIRM: Json = {"message": "Go on?"}
-PREFERENCE: Json = {"prompt": "Size?", "schema": {"type": "integer"}, "default": 3}
-FORM: Json = {
-    "prompt": "Who?",
-    "schema": {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
-        "required": ["name"],
-    },
-}
 SECRET: Json = {"prompt": "Password?", "schema": {"type": "string", "format": "password"}}
-SEVERAL: Json = {
-    "prompt": "Which?",
-    "schema": {"type": "array", "items": {"enum": ["a", "b", "c"]}},
-}
-ANN = {"name": "Ann", "age": 7}
 
 # (what the app asks, what the user does, what the app gets)
 ASKED: dict[str, tuple[str, Json, Any, Json]] = {
     "input": ("elicitation/input", TEXT, accept(value="Ann"), {"value": "Ann"}),
-    "form": ("elicitation/input", FORM, accept(**ANN), {"value": ANN}),
     "select": ("elicitation/select", SELECT, accept(selected="mate"), {"selected": "mate"}),
-    "confirm": ("elicitation/confirm", CONFIRM, accept(confirmed=True), {"confirmed": True}),
-    "no": ("elicitation/confirm", CONFIRM, accept(confirmed=False), {"confirmed": False}),
-    "preference": ("elicitation/preference", PREFERENCE, accept(value=4), {"value": 4}),
-    "default": ("elicitation/preference", PREFERENCE, refuse("decline"), {"value": 3}),
     "destructive": (
         "elicitation/confirm",
         {**CONFIRM, "destructive": True},
         accept(confirmed=True),
         {"confirmed": True},
     ),
-    "several": ("elicitation/input", SEVERAL, accept(value=["a", "c"]), {"value": ["a", "c"]}),
     "secret": ("elicitation/input", SECRET, accept(value="hunter2"), "NOT_SUPPORTED"),
     "declined": ("elicitation/select", SELECT, refuse("decline"), "USER_CANCELLED"),
-    "dismissed": ("elicitation/input", TEXT, refuse("cancel"), "USER_CANCELLED"),
     "no answer": ("elicitation/input", TEXT, lambda params: None, "TIMEOUT"),
 }
 
@@ -105,10 +84,6 @@ def demo() -> Iterator[Listening]:
 
 async def test_listen_socket_is_an_app_of_another_bridge(demo: Listening) -> None:
     await ask_through(demo.socket, *ASKED)
-
-
-async def test_listen_socket_is_an_app_under_stateless_mcp(demo: Listening) -> None:
-    await ask_through(demo.socket, "select", version=MODERN)
 
 
 def teller(folder: Path) -> str:

@@ -22,9 +22,8 @@ from support.harness import PATIENCE, RawHost, environment, run
 from support.in_process import Caught, kept_logging
 from support.listening import listening
 from support.mcp_proxy import FORM, proxied
-from support.pages.server import web
 from support.paths import APPS, ROOT
-from support.terminal import Screen, Tty
+from support.terminal import Screen
 
 Json = Any
 
@@ -56,32 +55,6 @@ def ask_by_mcp(host: RawHost) -> str:
     """Have the demo app ask something, and return the bridge's error."""
     host.initialize()
     return call(host, capability="demo.ask", params={"request": CONFIRM})
-
-
-def ask_a_secret_by_mcp(host: RawHost) -> str:
-    host.initialize(elicitation={"url": {}})
-    params = {"message": "API key?", "sensitive": True}
-    request = {"method": "elicitation/input", "params": params}
-    return call(host, capability="demo.ask", params={"request": request})
-
-
-def ask_in_a_form(method: str = "elicitation/confirm", **params: Json) -> Callable[[RawHost], str]:
-    """As `ask_by_mcp`, for a host with forms."""
-
-    def do(host: RawHost) -> str:
-        host.initialize(elicitation={"form": {}})
-        request = {"method": method, "params": params or CONFIRM["params"]}
-        return call(host, capability="demo.ask", params={"request": request})
-
-    return do
-
-
-def call_by_mcp(capability: str, **params: Json) -> Callable[[RawHost], str]:
-    def do(host: RawHost) -> str:
-        host.initialize()
-        return call(host, capability=capability, params=params)
-
-    return do
 
 
 def call_by_abp(host: RawHost) -> str:
@@ -121,11 +94,9 @@ def ask_behind_the_proxy(host: RawHost) -> str:
 BRIDGE = (sys.executable, "-m", "abp_bridge")
 SORRY = "abp-bridge has a bug: ValueError. Please report it."
 SERVE = ["serve", "--app", "demo"]
-SDK_SERVER = f"mcp:{sys.executable} {APPS / 'sdk_server.py'}"
-MODEL = f"acp:{sys.executable} {APPS / 'acp_model.py'} heard"
 ERROR = "ERROR abp_bridge."
 ASKED = f"{ERROR}session.connection: question question-2 of call call-1 failed"
-CALLED = f"{ERROR}session.call: call call-1 of %s failed"
+CALLED = f"{ERROR}session.call: call call-1 of demo.ask failed"
 REQUESTED = f"{ERROR}jsonrpc.connection: request %s failed"
 RECORDED = f"{ERROR}conformance.recorder: a recording met something that it cannot write down"
 
@@ -133,7 +104,7 @@ RECORDED = f"{ERROR}conformance.recorder: a recording met something that it cann
 Room = tuple[str, list[str], Callable[[RawHost], str], str]
 ROOMS: dict[str, Room] = {
     "a question": ("session.elicitor:Elicitor.resolve", SERVE, ask_by_mcp, ASKED),
-    "a call": ("session.result_store:ResultStore.keep", SERVE, ask_by_mcp, CALLED % "demo.ask"),
+    "a call": ("session.result_store:ResultStore.keep", SERVE, ask_by_mcp, CALLED),
     "mcp": ("mcp.session:McpSession.call_tool", SERVE, ask_by_mcp, REQUESTED % "2 ('tools/call')"),
     "acp": (
         "acp.session:AcpSession.run_turn",
@@ -141,23 +112,12 @@ ROOMS: dict[str, Room] = {
         prompt_by_acp,
         REQUESTED % "3 ('session/prompt')",
     ),
-    "apps": ("apps.abp:AbpApp.call_capability", SERVE, ask_by_mcp, CALLED % "demo.ask"),
-    "core": ("core.ledger:Ledger.add", SERVE, ask_by_mcp, ASKED),
-    "protocols": ("protocols.mcp.elicitation:encode_form", SERVE, ask_in_a_form(), ASKED),
     "abp": (
         "abp.session:AbpSession.call",
         SERVE,
         call_by_abp,
         REQUESTED % "2 ('capabilities/call')",
     ),
-    "answers file": (
-        "surfaces.answers_file:AnswersFile.prompt",
-        [*SERVE, "--answers", "ANSWERS"],
-        ask_by_mcp,
-        ASKED,
-    ),
-    "inbox": ("surfaces.inbox.register:Register._add", SERVE, ask_in_a_form(), ASKED),
-    "notify": ("surfaces.notify:Notifier._add", [*SERVE, "--notify"], ask_in_a_form(), ASKED),
     "jsonrpc": (
         "jsonrpc.connection:JsonRpcConnection.respond",
         SERVE,
@@ -171,56 +131,18 @@ ROOMS: dict[str, Room] = {
         RECORDED,
     ),
 }
-WITH_SOCKET: dict[str, Room] = {
-    "questions API": (
-        "surfaces.opencode:QuestionsApi.prompt",
-        [*SERVE, "--questions-api", "0", "--ask-on", "questions-api"],
-        ask_by_mcp,
-        ASKED,
-    ),
-    "page": ("surfaces.page.site:PageSite.open_form", SERVE, ask_a_secret_by_mcp, ASKED),
-}
-WITH_PROGRAM: dict[str, Room] = {
-    "models": (
-        "models.surface:AgentSurface.prompt",
-        [*SERVE, "--sampling", MODEL],
-        ask_in_a_form("sampling/create", task="Say hello."),
-        ASKED,
-    ),
-    "an MCP app": (
-        "apps.mcp:McpApp.call_capability",
-        ["serve", "--app", SDK_SERVER],
-        call_by_mcp("order", dish="soup"),
-        CALLED % "order",
-    ),
-    "the ACP proxy": (
-        "acp.proxy.agent_questions:AgentQuestions._resolve",
-        ["acp", "--", *AGENT],
-        ask_behind_the_proxy,
-        f"{ERROR}acp.proxy.agent_questions: request 0 ('elicitation/create') failed",
-    ),
-}
 
 SERVERS = "mcp.proxy.keepalive:KeepaliveElicitor.resolve"
 LISTENER = "cli.listen:Listener._show_page"
-
-# What an app in Chromium needs a real page for: (where the bug is, its page, what is called)
-IN_A_PAGE: dict[str, tuple[str, str, str, Json]] = {
-    "browser": ("apps.browser.app:BrowserApp.call_capability", "workshop.html", "run", {}),
-    "webmcp": ("apps.webmcp.call:ToolCall.run_call", "tools.html", "add", {"a": 1}),
-}
 
 
 def provoke(room: Room, folder: Path, *, has_sentence: bool = True) -> None:
     """Check what a bridge with a bug tells its host, and the log that it leaves."""
     bug, arguments, do, said = room
-    file, answers = folder / "log", folder / "answers.json"
-    answers.write_text('["yes"]')
-    env = {"ABP_CHROME_SANDBOX": "0", "ABP_QUESTIONS_PASSWORD": "a password"}
-    names = {"ANSWERS": str(answers), "TRACE": str(folder / "trace")}
-    name, *words = (names.get(each, each) for each in arguments)
+    file = folder / "log"
+    name, *words = (each.replace("TRACE", str(folder / "trace")) for each in arguments)
     bridge = [*BRIDGE, name] if in_process.enabled else [*command(bug), name]
-    with planted(bug), RawHost("--log-file", str(file), *words, command=bridge, env=env) as host:
+    with planted(bug), RawHost("--log-file", str(file), *words, command=bridge) as host:
         told = do(host)
         host.end()
     check(told, file.read_text(), said, has_sentence=has_sentence)
@@ -238,33 +160,11 @@ def test_bug_leaves_a_traceback_and_a_plain_sentence(room: str, tmp_path: Path) 
     provoke(ROOMS[room], tmp_path, has_sentence=room != "a recording")
 
 
-@pytest.mark.terminal
-def test_bug_at_a_terminal_leaves_a_traceback(tmp_path: Path) -> None:
-    with Tty() as tty:
-        bug = "surfaces.terminal.surface:Terminal.prompt"
-        provoke((bug, [*SERVE, "--tty", tty.name], ask_by_mcp, ASKED), tmp_path)
-
-
-@pytest.mark.network
-@pytest.mark.parametrize("room", WITH_SOCKET)
-def test_bug_behind_a_socket_leaves_a_traceback(room: str, tmp_path: Path) -> None:
-    provoke(WITH_SOCKET[room], tmp_path)
-
-
 @pytest.mark.process
-@pytest.mark.parametrize("room", WITH_PROGRAM)
-def test_bug_beside_a_program_leaves_a_traceback(room: str, tmp_path: Path) -> None:
-    provoke(WITH_PROGRAM[room], tmp_path)
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("room", IN_A_PAGE)
-def test_bug_of_a_page_leaves_a_traceback(room: str, tmp_path: Path) -> None:
-    bug, page, capability, params = IN_A_PAGE[room]
-    with web() as site:
-        do = call_by_mcp(capability, **params)
-        started = ["serve", "--app", f"{site.here}/{page}"]
-        provoke((bug, started, do, CALLED % capability), tmp_path)
+def test_bug_behind_the_acp_proxy_leaves_a_traceback(tmp_path: Path) -> None:
+    bug = "acp.proxy.agent_questions:AgentQuestions._resolve"
+    said = f"{ERROR}acp.proxy.agent_questions: request 0 ('elicitation/create') failed"
+    provoke((bug, ["acp", "--", *AGENT], ask_behind_the_proxy, said), tmp_path)
 
 
 @pytest.mark.process
