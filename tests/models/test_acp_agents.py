@@ -199,13 +199,8 @@ async def test_what_who_listens_raises_is_raised_to_who_waits(heard: Heard, tmp_
 
 ENDS = {
     "malformed": ("PROTOCOL", "the agent's answer is no response of JSON-RPC"),
-    "error": ("FAILED", 'bad (-32602): {"why": 1}'),
     "sign in": ("AUTH_REQUIRED", "and sign in. It offers: Sign in with a browser."),
-    "nothing": ("PROTOCOL", "ACP has no stop reason"),
-    "tired": ("PROTOCOL", "ACP has no stop reason 'tired'"),
     "refusal": ("REFUSED", "the agent refused to go on"),
-    "max_tokens": ("TRUNCATED", "the agent stopped at its most tokens"),
-    "cancelled": ("CANCELLED", "the agent says that its turn was cancelled"),
     "flood": ("TRUNCATED", "it says more than 4,194,304 characters"),
     "die": ("AGENT_DIED", "exit code 7; its last words: the disk is on fire"),
     "endless": ("PROTOCOL", "can be understood no more: it has more than 10000 bytes"),

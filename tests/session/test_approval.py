@@ -14,7 +14,7 @@ import mcp_types as types
 import pytest
 from support.acp_harness import client, labels, never, pressing
 from support.acp_proxy import opened, play, proxied
-from support.harness import MODERN, VERSIONS, RawHost, accept, hosted, refuse, run, text
+from support.harness import MODERN, VERSIONS, RawHost, accept, hosted, refuse, text
 from support.peer import PATIENCE
 from support.puppets import App, puppets, scripted
 
@@ -22,7 +22,7 @@ from abp_bridge.apps import abp
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import Capability
 from abp_bridge.core.outcome import AnsweredBy, Outcome
-from abp_bridge.session.approval import make_question, needs_approval, refusal
+from abp_bridge.session.approval import make_question, refusal
 from abp_bridge.surfaces.terminal import rendering
 
 Json = Any
@@ -322,22 +322,6 @@ async def test_the_name_that_a_host_shows_is_a_name_too(desk: Desk) -> None:
     assert desk.heard == []
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [
-        ("destructve", "destructive"),
-        ("Destructive", "destructive"),
-        ("destructive:wipe", "destructive"),
-        ("ALL", "all"),
-        ("al", "all"),
-    ],
-)
-def test_a_misspelt_word_is_refused_before_anything_is_called(word: str, meant: str) -> None:
-    refused = run("serve", "--app", "demo", "--confirm", word)
-    assert refused.returncode == 2
-    assert f"--confirm '{word}': is {meant} meant?" in refused.stderr
-
-
 def test_parameters_are_shown_whole_the_long_ones_last() -> None:
     params = {"text": "x  " * 200, "path": "/tmp", "odd\u3164": "\u3164"}
     question = make_question("q", "app", Capability("save"), params)
@@ -452,10 +436,3 @@ async def end_call(app: App, capability: str) -> None:
     called = await app.next("capabilities/call")
     assert called["params"]["capability"] == capability
     await app.send(id=called["id"], result={"success": True, "data": "done"})
-
-
-def test_destructive_is_what_the_app_says_is() -> None:
-    wipe, save = Capability("wipe", destructive=True), Capability("save")
-    assert needs_approval(wipe, ["destructive"])
-    assert not needs_approval(save, ["destructive"])
-    assert not needs_approval(save, [])

@@ -4,7 +4,6 @@ it, and never otherwise.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import mcp_types as types
 import pytest
-from support.acp_harness import client, labels, pressing
+from support.acp_harness import client, pressing
 from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, accept, hosted, refuse
 
 from abp_bridge.core.file import MAX_SIZE
@@ -24,7 +23,7 @@ from abp_bridge.core.outcome import Outcome
 from abp_bridge.core.surface import Surface
 from abp_bridge.protocols.abp import decode_question
 from abp_bridge.session import files
-from abp_bridge.session.context import NO_CONTEXT, AskContext
+from abp_bridge.session.context import AskContext
 from abp_bridge.session.elicitor import Elicitor
 from abp_bridge.session.files import FileAccess
 from abp_bridge.session.router import Router
@@ -157,16 +156,7 @@ NOT_READ: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda granted: f"file://elsewhere{granted}/notes.txt",
         "only files of this machine are read",
     ),
-    "in the web": (
-        lambda granted: "https://evil.example/notes.txt",
-        "only files of this machine are read",
-    ),
-    "no address": (lambda granted: "http://[", "that is no address"),
     "by links in a circle": (_circle, OUTSIDE),
-    "far too long": (
-        lambda granted: f"{granted}/{'x' * 5000}",
-        "it is longer than 4096 characters",
-    ),
     "with a zero in it": (
         lambda granted: f"file://{granted}/notes.txt%00",
         "it must be an absolute path",
@@ -296,50 +286,6 @@ async def test_a_root_that_is_none_grants_nothing(granted: Path, root: str) -> N
         "--app", "demo", answer=accept(confirmed=True), list_roots_callback=roots
     ) as host:
         assert (await asking(host, granted / "notes.txt"))["data"]["content"] == "mine"
-
-
-async def test_on_two_buttons_the_path_comes_first_and_whole(granted: Path) -> None:
-    """They show titles only: what the app says must not push the path out of sight."""
-    shown: list[Json] = []
-
-    def press(method: str, params: Json) -> Json:
-        shown.append(params)
-        return {"outcome": {"outcome": "cancelled"}}
-
-    deep = granted / ("long-" * 30) / "notes  2.txt"
-    deep.parent.mkdir()
-    deep.write_text("mine")
-    request = {
-        "method": "elicitation/resource",
-        "params": {"uri": str(deep), "prompt": "Shall I use the blue theme? " * 20},
-    }
-    async with client("--app", "demo", handler=press) as editor:
-        await editor.initialize({}, "acpx")
-        await editor.prompt(
-            await editor.new(cwd=str(granted)), f"/demo_ask {json.dumps({'request': request})}"
-        )
-    [params] = shown
-    assert params["toolCall"]["title"] == f'demo asks: May it read "{deep}"? (4 bytes, text/plain)'
-    assert labels(params) == ["Do not allow", "Allow"]
-
-
-@pytest.mark.parametrize(
-    "uri", ["/\ud800", "{granted}/\ud800.txt", "file:///%00", "/" + "a/" * 2000]
-)
-async def test_a_name_that_no_file_has_is_no_reason_to_end(granted: Path, uri: str) -> None:
-    """Half a character cannot be sent by this client; an app can."""
-
-    async def roots(context: AskContext) -> list[str]:
-        return [str(granted), "relative", "/\0", "/none/such"]
-
-    request: dict[str, Any] = {
-        "method": "elicitation/resource",
-        "params": {"uri": uri.replace("{granted}", str(granted))},
-    }
-    wanted = await FileAccess(roots).look(
-        decode_question(request, id="q", origin="app"), NO_CONTEXT
-    )
-    assert "which is not read" in wanted.note
 
 
 @pytest.mark.slow

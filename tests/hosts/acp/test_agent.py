@@ -178,10 +178,7 @@ TRIP = {
 }
 CASES = {
     "confirm yes": Case(CONFIRM, {"confirmed": True}, ["Yes"], [], {"confirmed": True}),
-    "confirm no": Case(CONFIRM, {"confirmed": False}, ["No"], [], {"confirmed": False}),
     "destructive yes": Case(DELETE, {"confirmed": True}, ["Delete"], [], {"confirmed": True}),
-    "destructive no": Case(DELETE, {"confirmed": False}, ["No, do not"], [], {"confirmed": False}),
-    "select 4": picked(4, 3),
     "select 57": picked(57, 56),
     "multi-select": Case(
         select(5, multiple=True),
@@ -254,12 +251,6 @@ def test_unanswered_preference_is_its_default(scene: Scene) -> None:
     assert response["metadata"]["answeredBy"] == "default"
 
 
-async def test_bare_elicitation_capability_is_no_form() -> None:
-    made = session(capabilities={"elicitation": {}}, handler=pressing("Yes"))
-    async with made as (person, id):
-        assert (await ask(person, id, CONFIRM))["data"] == {"confirmed": True}
-
-
 def test_free_text_is_asked_by_form_or_refused(scene: Scene) -> None:
     response, seen = scene.ask(NAME, accepting(value="Ann"))
     if scene.asked_by == "form":
@@ -267,15 +258,6 @@ def test_free_text_is_asked_by_form_or_refused(scene: Scene) -> None:
     else:
         assert (response["error"]["code"], seen) == ("NOT_SUPPORTED", [])
         assert "free text" in response["error"]["message"]
-
-
-def test_preference_that_cannot_be_asked_is_its_default(scene: Scene) -> None:
-    request = {
-        "method": "elicitation/preference",
-        "params": {"prompt": "Nick?", "schema": {"type": "string"}, "default": "Bo"},
-    }
-    response, _ = scene.ask(request, accepting(value="Al"))
-    assert response["data"] == {"value": "Al" if scene.asked_by == "form" else "Bo"}
 
 
 def test_secret_is_never_shown_to_the_client(scene: Scene) -> None:
@@ -326,37 +308,6 @@ async def test_fields_that_a_form_cannot_have_are_left_out_and_reported() -> Non
     assert refused["error"]["code"] == "NOT_SUPPORTED"
     assert "needed with what was answered" in together["error"]["message"]
     assert len(forms) == 2
-
-
-def account(**name: Json) -> Json:
-    """A form with a name that is filled in already, and a choice."""
-    properties = {"name": {"type": "string", "default": "Ann", **name}, "paid": {"type": "boolean"}}
-    schema = {"type": "object", "properties": properties, "required": ["paid"]}
-    return {"method": "elicitation/input", "params": {"prompt": "Your account?", "schema": schema}}
-
-
-@pytest.mark.parametrize(
-    ("pressed", "value"),
-    [("Keep: Ann", {"name": "Ann", "paid": True}), ("Leave empty", {"paid": True})],
-)
-async def test_prefilled_text_is_kept_by_a_button_or_left_empty(pressed: str, value: Json) -> None:
-    pressing_it = pressing(pressed, "Yes", "Send")
-    async with session(handler=pressing_it, env=WITHOUT_CHAT) as (person, id):
-        response = await ask(person, id, account())
-        first, *_ = person.wire.sent("session/request_permission")
-    assert [each["name"] for each in first["options"]] == ["Keep: Ann", "Leave empty"]
-    about = first["toolCall"]["content"][0]["content"]["text"]
-    assert "(Here there are only buttons. What can only be kept: name)" in about
-    assert response["data"] == {"value": value}
-    assert response["metadata"]["notChangeable"] == ["name"]
-    assert "notAsked" not in response["metadata"]
-
-
-async def test_prefilled_text_is_typed_in_the_chat() -> None:
-    async with session(env={"ABP_ACP_CHAT": "true"}) as (person, id):
-        stop, words = await person.prompt(id, asking(account()))
-    assert stop == "end_turn"
-    assert "Your next message is the answer" in words
 
 
 class SdkClient:
@@ -415,18 +366,6 @@ async def test_acp_sdk_client_is_asked_and_answers(capabilities: Json) -> None:
 
 
 # --- how a permission looks -----------------------------------------------------------------------
-
-
-async def test_destructive_question_shows_the_safe_button_first() -> None:
-    async with session(handler=pressing("No, do not")) as (person, id):
-        await ask(person, id, DELETE)
-        (asked,) = person.wire.sent("session/request_permission")
-    assert [(option["name"], option["kind"]) for option in asked["options"]] == [
-        ("No, do not", "reject_once"),
-        ("Delete", "allow_once"),
-    ]
-    assert asked["toolCall"]["kind"] == "other"
-    assert "cannot be undone" in asked["toolCall"]["content"][0]["content"]["text"]
 
 
 async def test_question_card_is_announced_and_ended() -> None:

@@ -5,12 +5,11 @@ id, each once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from support.acp_harness import CANCELLED, FORM, Failed, accepting, labels, pressing, selected
-from support.acp_proxy import CONFIRM, NO, YES, compact, form, opened, play, proxied, said_in
+from support.acp_proxy import CONFIRM, NO, YES, compact, form, opened, play, proxied
 
 Json = Any
 
@@ -23,19 +22,7 @@ TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "
 
 FORMS = [
     ("confirm", CONFIRM, [YES], {"ok": True}),
-    ("fact", form(dark={"type": "boolean"}), [NO], {"dark": False}),
     ("select", form(colour={"type": "string", "enum": COLOURS}), ["white"], {"colour": "white"}),
-    (
-        "titled",
-        form(
-            seat={
-                "type": "string",
-                "oneOf": [{"const": "w", "title": "Window"}, {"const": "a", "title": "Aisle"}],
-            }
-        ),
-        ["Aisle"],
-        {"seat": "a"},
-    ),
     ("several", form(tags=TAGS), ["☐ a", "☐ c", "Done (2 chosen)"], {"tags": ["a", "c"]}),
     (
         "fields",
@@ -65,21 +52,6 @@ async def test_form_of_the_agent_is_asked_by_buttons(
             for step in shown
         )
         assert client.wire.sent("elicitation/create") == []
-
-
-async def test_client_without_labels_is_asked_yes_or_no() -> None:
-    def allow_green(method: str, params: Json) -> Json:
-        return selected(
-            params["options"][0 if "green" in params["toolCall"]["title"] else 1]["optionId"]
-        )
-
-    async with proxied(handler=allow_green) as client:
-        session = await opened(client, name="acpx")
-        (said,) = await play(client, session, form(colour={"type": "string", "enum": COLOURS}))
-        assert said["content"] == {"colour": "green"}
-        assert all(
-            labels(step) == ["Yes", "No"] for step in client.wire.sent("session/request_permission")
-        )
 
 
 async def test_instant_choice_is_cancelled_for_the_agent() -> None:
@@ -198,22 +170,6 @@ async def test_invalid_form_is_cancelled() -> None:
         assert "an elicitation needs a message in words" in said["_meta"]["abp"]["reason"]
 
 
-async def test_optional_text_that_buttons_cannot_ask_stays_empty() -> None:
-    other = {"type": "string", "title": "Other"}
-    async with proxied(handler=pressing("red")) as client:
-        session = await opened(client)
-        (said,) = await play(
-            client,
-            session,
-            form(required=[], colour={"type": "string", "enum": COLOURS}, other=other),
-        )
-        assert said["content"] == {"colour": "red"}
-        assert said["_meta"]["abp"]["notAsked"] == ["other"]
-        (step,) = client.wire.sent("session/request_permission")
-        assert "What stays empty: Other" in step["toolCall"]["content"][0]["content"]["text"]
-        assert step["toolCall"]["title"] == "fake asks: Well? colour"
-
-
 async def test_url_question_of_the_agent_passes_to_a_client_with_urls() -> None:
     def open_it(method: str, params: Json) -> Json:
         return {"action": "decline"}
@@ -266,27 +222,6 @@ async def test_invalid_answer_is_cancelled(answer: Json, reason: str) -> None:
 QUESTION = {"sessionId": "s1", **CONFIRM["elicit"]}
 
 
-ODD_QUESTIONS = {
-    "no version": '{"id":"q","method":"elicitation/create","params":' + compact(QUESTION) + "}",
-    "no session, but a prompt": (
-        '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":'
-        + compact({**QUESTION, "sessionId": None, "requestId": 3})
-        + "}"
-    ),
-}
-
-
-@pytest.mark.parametrize("case", ODD_QUESTIONS)
-async def test_unusual_question_is_asked_and_answered_by_its_id(case: str) -> None:
-    def allow(method: str, params: Json) -> Json:
-        return selected(params["options"][1]["optionId"])
-
-    async with proxied(handler=allow) as client:
-        session = await opened(client)
-        (said,) = await play(client, session, {"line": ODD_QUESTIONS[case], "id": "q"})
-        assert said["result"]["content"] == {"ok": True}
-
-
 @pytest.mark.parametrize("levels", [126, 900])
 async def test_question_nested_too_deeply_is_cancelled(levels: int) -> None:
     deep = compact({**QUESTION, "_meta": {"x": 0}}).replace("0", "[" * levels + "]" * levels)
@@ -300,37 +235,6 @@ async def test_question_nested_too_deeply_is_cancelled(levels: int) -> None:
         (said,) = await play(client, session, CONFIRM)
         assert said["content"] == {"ok": True}
         assert client.wire.sent("elicitation/create") == []
-
-
-def deep(levels: int) -> Callable[[str, str], bytes]:
-    return lambda id, yes: (
-        b'{"id":"%b","result":%b%b}\n' % (id.encode(), b"[" * levels, b"]" * levels)
-    )
-
-
-ODD_ANSWERS: dict[str, tuple[Callable[[str, str], bytes], str]] = {
-    "no version": (
-        lambda id, yes: b'{"id":"%b","result":%b}\n' % (id.encode(), yes.encode()),
-        "accept",
-    ),
-    "nothing said": (lambda id, yes: b'{"jsonrpc":"2.0","id":"%b"}\n' % id.encode(), "cancel"),
-    "5,000 deep": (deep(5_000), "cancel"),
-}
-
-
-@pytest.mark.parametrize("case", ODD_ANSWERS)
-async def test_unusual_answer_ends_the_question(case: str) -> None:
-    write, action = ODD_ANSWERS[case]
-    async with proxied() as client:
-        session = await opened(client)
-        prompt = await client.start(session, json.dumps([CONFIRM, {"strays": True}]))
-        asked = await client.asked("session/request_permission")
-        await client.write(
-            write(asked["id"], compact(selected(asked["params"]["options"][1]["optionId"])))
-        )
-        await client.response(prompt)
-        answer, strays = said_in(client, session)
-        assert (answer["action"], strays) == (action, [])
 
 
 async def test_late_and_repeated_answers_are_dropped() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.acp_harness import FORM, Failed, accepting, pressing, selected
+from support.acp_harness import FORM, accepting, pressing, selected
 from support.acp_proxy import SHOWN, ask, opened, play, proxied
 from support.peer import PATIENCE
 from support.puppets import puppets
@@ -53,16 +53,6 @@ async def test_question_of_an_app_is_buttons_for_a_client_without_forms(app: str
         assert len({each["toolCall"]["toolCallId"] for each in shown}) == 1
 
 
-async def test_client_that_refuses_the_form_gets_buttons() -> None:
-    def answer(method: str, params: Json) -> Json:
-        return Failed(-32601) if method == "elicitation/create" else pressing("Yes")(method, params)
-
-    async with proxied("--app", "demo", handler=answer) as client:
-        session = await opened(client, FORM)
-        response = await ask(client, session, "elicitation/confirm", message="Sure?")
-        assert response["data"] == {"confirmed": True}
-
-
 async def test_notifications_of_apps_go_to_the_agent() -> None:
     async with proxied("--app", "demo") as client:
         session = await opened(client)
@@ -78,17 +68,6 @@ async def test_notifications_of_apps_go_to_the_agent() -> None:
         assert "notifications/message" in said["told"]
         assert "notifications/tools/list_changed" in said["told"]
         assert client.wire.updates("notice") == []
-
-
-async def test_policy_cannot_confirm_a_destructive_question() -> None:
-    async with proxied(
-        "--app", "demo", handler=pressing("Delete"), env={"ABP_PERSON_FLOOR": "60000"}
-    ) as client:
-        session = await opened(client)
-        response = await ask(
-            client, session, "elicitation/confirm", message="Delete all?", destructive=True
-        )
-        assert (response["success"], response["metadata"]["answeredBy"]) == (False, "host-policy")
 
 
 @pytest.mark.parametrize("size", [66_000, 400_000], ids=["in the pipe", "still to be written"])
