@@ -338,11 +338,7 @@ ENDED = {
     "odd error": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
     "error": 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}',
     "sign in": "PERMISSION_REQUIRED: the agent wants its user signed in first",
-    "tired": "TRANSPORT_ERROR: ACP has no stop reason 'tired'",
-    "nothing": "TRANSPORT_ERROR: ACP has no stop reason",
-    "refusal": "REFUSED: the agent refused to go on",
     "max_tokens": "TRUNCATED: the agent stopped at its most tokens",
-    "cancelled": "CANCELLED: the agent says",
     "flood": "TRUNCATED: the agent said more than 16777216 characters in one turn",
 }
 

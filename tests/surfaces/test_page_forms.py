@@ -615,17 +615,6 @@ async def test_who_opens_connections_and_asks_nothing_keeps_nobody_out(
 
 
 @pytest.mark.slow
-async def test_endless_headers_are_rejected(loopback: LazyPageServer) -> None:
-    async with (
-        loopback.show(GO, TIMED) as sheet,
-        await anyio.connect_tcp("127.0.0.1", urlsplit(sheet.url).port or 0) as stream,
-    ):
-        await stream.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
-        with anyio.fail_after(PATIENCE):
-            assert (await stream.receive()).startswith(b"HTTP/1.1 400 ")
-
-
-@pytest.mark.slow
 async def test_number_of_streams_is_limited(
     loopback: LazyPageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

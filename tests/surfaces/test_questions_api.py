@@ -133,14 +133,6 @@ async def asking(host: Hosted, method: str, **params: Json) -> AsyncIterator[lis
         yield responses
 
 
-CITY = {
-    "prompt": "Where to?",
-    "options": [
-        {"value": 1, "label": "Lima"},
-        {"value": 2, "label": "Lima"},
-        {"value": 3, "label": "Rome"},
-    ],
-}
 TRIP: Json = {
     "type": "object",
     "properties": {
@@ -187,16 +179,6 @@ async def test_a_program_answers_what_an_app_asks() -> None:
 
 
 @pytest.mark.slow
-async def test_two_options_of_one_name_are_told_apart() -> None:
-    async with served() as (host, program), asking(host, "elicitation/select", **CITY) as responses:
-        (request,) = await program.listed()
-        labels = [option["label"] for option in request["questions"][0]["options"]]
-        assert len(set(labels)) == 3
-        assert await program.reply(request["id"], [labels[1]]) == (200, True)
-    assert responses[0]["data"] == {"selected": 2}
-
-
-@pytest.mark.slow
 async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() -> None:
     async with (
         served() as (host, program),
@@ -225,22 +207,6 @@ async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() ->
             request["id"],
         )
     assert responses[0]["data"] == {"value": 4}
-
-
-@pytest.mark.slow
-async def test_a_destructive_confirm_names_the_safe_answer_first() -> None:
-    async with (
-        served() as (host, program),
-        asking(
-            host, "elicitation/confirm", message="Delete it all?", destructive=True
-        ) as responses,
-    ):
-        (request,) = await program.listed()
-        (shown,) = request["questions"]
-        assert [option["label"] for option in shown["options"]] == ["No, do not", "Delete"]
-        assert "cannot be undone" in shown["question"]
-        await program.reply(request["id"], ["No, do not"])
-    assert responses[0]["data"] == {"confirmed": False}
 
 
 @pytest.mark.slow

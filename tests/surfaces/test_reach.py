@@ -29,10 +29,10 @@ import mcp_types as types
 import pytest
 from anyio.abc import TaskGroup
 from support.browser import Browser as Visitor
-from support.harness import PATIENCE, Hosted, environment, hosted, text
+from support.harness import PATIENCE, Hosted, hosted, text
 from support.paths import ROOT
 from support.programs import Programs
-from support.terminal import Screen, Tty
+from support.terminal import Tty
 
 from abp_bridge.conformance.user_drivers import free_port
 from abp_bridge.core.outcome import Outcome
@@ -519,18 +519,6 @@ async def test_over_ssh_the_command_that_forwards_the_page_is_there_to_copy() ->
 
 
 @pytest.mark.slow
-async def test_over_ssh_an_address_card_of_mcp_has_that_command_too() -> None:
-    async def answer(params: Any) -> types.ElicitResult:
-        assert isinstance(params, types.ElicitRequestURLParams)
-        assert ssh_line(params.url) in params.message
-        await visit(params.url)
-        return types.ElicitResult(action="accept")
-
-    async with hosted("--app", "demo", answer=answer, env=SSH) as host:
-        assert (await host.ask("elicitation/input", **PASSWORD))["data"] == {"value": "Ada"}
-
-
-@pytest.mark.slow
 async def test_over_ssh_a_model_and_the_terminal_say_that_command_beside_the_address() -> None:
     asked = {"method": "elicitation/input", "params": PASSWORD}
     with Tty() as terminal:
@@ -540,14 +528,6 @@ async def test_over_ssh_a_model_and_the_terminal_say_that_command_beside_the_add
             (address,) = ADDRESS.findall(said)
             assert ssh_line(address) in said
             terminal.until(re.escape(ssh_line(address)))
-
-
-@pytest.mark.process
-def test_over_ssh_ask_says_that_command_beside_its_link() -> None:
-    command = [sys.executable, "-m", "abp_bridge", "ask", "input", "Name?", "--on", "page"]
-    with Screen(command, environment(**SSH)) as screen:
-        screen.until("ssh -L ")
-        screen.until("Answer at ")
 
 
 @pytest.mark.parametrize(
@@ -619,16 +599,6 @@ async def test_missing_desktop_is_logged_and_the_question_continues(
             while "a notification of a question was not sent" not in caplog.text:
                 await anyio.lowlevel.checkpoint()
     assert "notify-send" in caplog.text
-
-
-@pytest.mark.parametrize("words", ["nobody\0sees", "half \ud800"])
-@pytest.mark.process
-async def test_words_that_no_command_takes_end_no_session(words: str, programs: Programs) -> None:
-    programs.add("notify-send")
-    failures: list[str] = []
-    async with anyio.create_task_group() as tasks:
-        shown = await show_on_desktop(tasks, "abp-bridge", words, lambda: failures.append(words))
-    assert (shown, failures, programs.runs()) == (False, [], [])
 
 
 @pytest.mark.parametrize("options", [HOST, OPEN], ids=["notify-send", "xdg-open"])

@@ -54,14 +54,6 @@ def asked(method: str, data: Json, *acts: tuple[str, tuple[str, ...]], **params:
 
 
 SHAPES = {
-    "select with search": asked(
-        "select",
-        {"selected": "August"},
-        ("Decline to answer", ("aug",)),
-        ("/ aug", ("Enter",)),
-        prompt="Month?",
-        options=MONTHS,
-    ),
     "several fields": asked(
         "input",
         {"value": {"name": "Grace", "age": 44}},
