@@ -1,4 +1,4 @@
-"""acpx without forms: a policy on its command line, and a user of its library who sees buttons.
+"""acpx without forms: a user of its library sees buttons.
 
 Without forms every step is a yes or no.
 """
@@ -14,14 +14,10 @@ from typing import Any
 import pytest
 
 from .hosts import (
-    DENIED,
     PACE,
     YES,
     Question,
     Runtime,
-    acpx_exec,
-    before_goose,
-    calling,
     first_json,
     gist,
 )
@@ -92,11 +88,6 @@ def all_at_once(*requests: Json) -> str:
     return f"/demo_ask_all {json.dumps({'requests': requests})}"
 
 
-def answered(stage: Stage, policy: str, *requests: Json, code: int = 0) -> list[Json]:
-    responses: list[Json] = first_json(acpx_exec(stage, policy, all_at_once(*requests), code=code))
-    return responses
-
-
 def stepping(*answers: tuple[str, str, Json]) -> Callable[[Question], None]:
     """Give each answer once, at the first permission whose title begins and ends so; else a no."""
     left = list(answers)
@@ -114,25 +105,6 @@ def stepping(*answers: tuple[str, str, Json]) -> Callable[[Question], None]:
 
 def outcomes(responses: list[Json]) -> list[str]:
     return [response["metadata"]["outcome"] for response in responses]
-
-
-def test_policy_approves_and_no_person_answered(stage: Stage) -> None:
-    responses = answered(stage, "--approve-all", BOOK, select(5), select(57))
-    data = {"confirmed": True}, {"selected": "v1"}, {"selected": "v1"}
-    assert list(map(gist, responses)) == [(True, each, "host-policy") for each in data]
-
-
-def test_policy_denies_and_nothing_is_chosen(stage: Stage) -> None:
-    asked, *selects = answered(stage, "--deny-all", BOOK, select(5), select(57), code=DENIED)
-    assert gist(asked) == (True, {"confirmed": False}, "host-policy")
-    assert list(map(gist, selects)) == [(False, None, "host-policy")] * 2
-    assert outcomes(selects) == ["cancelled"] * 2
-
-
-def test_policy_cannot_confirm_what_is_destructive(stage: Stage) -> None:
-    (response,) = answered(stage, "--approve-all", DELETE)
-    assert gist(response) == (False, None, "host-policy")
-    assert "no person was asked. So it is not accepted" in response["error"]["message"]
 
 
 @pytest.mark.parametrize("forms", [True, False])
@@ -178,16 +150,3 @@ def test_buttons_deny_skip_or_dismiss_a_question(stage: Stage) -> None:
     assert outcomes(responses) == ["accepted", "cancelled", "declined", "cancelled"]
     no = True, {"confirmed": False}, "person"
     assert list(map(gist, responses)) == [no, *[(False, None, "person")] * 3]
-
-
-def test_goose_model_reads_what_acpx_answered(stage: Stage) -> None:
-    agent, env = before_goose(stage)
-    script = calling("abp_call", capability="demo.ask", params={"request": select(5)})
-    acpx_exec(stage, "--approve-all", script, agent, env)
-    (permission,) = stage.record("proxy").acp.sent("session/request_permission")
-    assert permission["toolCall"]["title"] == "demo asks: Which of 5? — Label 1?"
-    assert gist(json.loads(stage.model.requests[-1].heard[-1])) == (
-        True,
-        {"selected": "v1"},
-        "host-policy",
-    )

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
-from real_hosts.model import Model
-from support.agents import add_cli
 from support.harness import RawHost
 from support.listening import listening
 from support.mcp_proxy import MCP
-from support.paths import APPS
 
 from .servers import HERE, PATIENCE, MongoDB, Person, installed
 
@@ -165,14 +158,6 @@ def test_instant_answer_of_a_host_drops_nothing(mongodb: MongoDB, answer: str) -
     assert "dropDatabase" not in mongodb.commands()
 
 
-@pytest.mark.parametrize("answer", INSTANT)
-def test_instant_answer_of_a_host_deactivates_nobody(answer: str) -> None:
-    with Host(python_server("okta"), "--page", "off", can=FORMS, env={}) as host:
-        host.greet()
-        call = host.begin_call("deactivate_user")
-        assert host.text_answering(call, INSTANT[answer]).startswith("not done")
-
-
 def test_without_person_nothing_is_dropped_and_the_result_says_why(mongodb: MongoDB) -> None:
     with Host(mongodb.command, "--page", "off", can=CANNOT, env={}) as host:
         assert "--without-person" in host.initialize()["error"]["message"]
@@ -202,35 +187,6 @@ def test_everything_as_an_app(way: str) -> None:
         check_what_it_asks(host, through=bool(way))
         check_what_it_tells(host)
         assert host.end() == 0
-
-
-MODELS = ("cli", "acp", "anthropic", "address")
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_everything_samples_from_a_model(
-    person: Person, kind: str, model: Model, tmp_path: Path
-) -> None:
-    said: Json = {"type": "result", "result": "Good journey to you.", "stop_reason": "end_turn"}
-    add_cli(tmp_path, "claude", [said])
-    word = {
-        "cli": "cli:claude",
-        "acp": f"acp:{shlex.join([sys.executable, str(APPS / 'acp_model.py'), '/dev/null'])}",
-        "anthropic": "anthropic:mock",
-        "address": f"{model.url}/v1#mock",
-    }[kind]
-    place = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": model.url}
-    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    server = [str(installed("everything")), "stdio"]
-    with Host(
-        server, "--sampling", word, can=CANNOT, env={**person.environment, **place, **path}
-    ) as host:
-        host.greet()
-        call = host.begin_call("trigger-sampling-request", prompt="Hello in four words.")
-        assert "context: Hello in four words." in person.look()
-        person.press(**{"action": "send", "field-0": "1"})
-        answered = host.text(call)
-        assert ("Hello." if kind in MODELS[2:] else "Good journey to you.") in answered
 
 
 def check_what_it_asks(host: RawHost, *, through: bool) -> None:
