@@ -136,15 +136,6 @@ def test_outcome_of_the_agent_is_what_the_app_gets(
     assert got["metadata"]["outcome"] == outcome
 
 
-def test_unanswered_preference_returns_its_default(asked: AbpAgent) -> None:
-    call = asked.ask("elicitation/preference", prompt="Seat?", default="aisle")
-    asked.answer(asked.question(), **CANCELLED)
-    got = asked.response(call)["result"]["data"]
-    assert got["data"] == {"value": "aisle"}
-    assert got["metadata"]["answeredBy"] == "default"
-    assert got["metadata"]["outcome"] == "declined"
-
-
 def test_invalid_answer_of_the_agent_is_asked_again(asked: AbpAgent) -> None:
     call = asked.ask("elicitation/input", prompt="Who?", schema={"type": "string", "minLength": 3})
     asked.answer(asked.question(), {"value": "A"})

@@ -205,7 +205,6 @@ async def test_question_withdrawn_by_the_agent_is_closed() -> None:
     [
         (selected("made up"), "made up"),
         ({"outcome": {"outcome": "postponed"}}, "postponed"),
-        ({}, "None"),
         (CANCELLED, "dismissed"),
         (Failed(-32603, "out of order"), "out of order"),
         (Failed(-32800, "taken down"), "dismissed"),
