@@ -118,8 +118,6 @@ USAGE: list[tuple[list[str], str]] = [
     (["confirm", "{}", "more"], "after the params as JSON nothing else is expected"),
     (["confirm", "Go", "on?"], "is the message in quotes?"),
     (["confirm", "x", "--on", "mock"], "--on mock needs --answers FILE"),
-    (["confirm", "x", "--on", "phone"], "invalid choice: 'phone'"),
-    (["confirm", "x", "--timeout", "soon"], "must be a number of seconds, or have a unit"),
     (["/etc/hostname"], "not JSON"),
     (["confirm", '{"mesage": "Go on?"}'], "the params have 'mesage', which is nothing; 'message'"),
     (["confirm", "x", "--as", "Abp-Bridge (secure)"], "abp-bridge cannot be who asks"),
@@ -414,20 +412,6 @@ def test_ask_on_the_page_fails_if_it_can_show_no_link() -> None:
     assert (ended.returncode, response["error"]["code"]) == (1, "NOT_SUPPORTED")
     assert "Run it at a terminal, or name one (--tty DEVICE)" in response["error"]["message"]
     assert "/open/" not in ended.stderr
-
-
-@pytest.mark.terminal
-def test_ask_takes_a_file_on_the_page() -> None:
-    with Asking("resource", "A photo, please", "image/*", "--on", "page") as asking:
-        browser = Browser()
-        browser.open(asking.link()[0])
-        browser.give("photo.png", "image/png", b"\x89PNG")
-        assert asking.read()["data"] == {
-            "content": "iVBORw==",
-            "mimeType": "image/png",
-            "encoding": "base64",
-            "filename": "photo.png",
-        }
 
 
 def test_ask_cannot_ask_a_model_on_the_page() -> None:

@@ -119,17 +119,11 @@ def test_demo_prints_no_line_wider_than_the_terminal(columns: int) -> None:
 
 
 @pytest.mark.parametrize("command", [["demo"], ["try", "demo"]])
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("ABP_CALL_TIMEOUT=soon", "ABP_CALL_TIMEOUT='soon' cannot be used: it must be a number"),
-        ("ABP_RECORD=/nope/x", "--record '/nope/x' cannot be written: there is no /nope."),
-    ],
-)
-def test_demo_rejects_an_unusable_setting(command: list[str], setting: str, said: str) -> None:
-    ended = harness.run(*command, env=dict([setting.split("=")]))
+def test_demo_rejects_an_unusable_setting(command: list[str]) -> None:
+    ended = harness.run(*command, env={"ABP_RECORD": "/nope/x"})
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith(f"abp-bridge: {said}")
+    said = "abp-bridge: --record '/nope/x' cannot be written: there is no /nope."
+    assert ended.stderr.startswith(said)
     assert ended.stderr.count("\n") == 1
 
 
@@ -237,24 +231,11 @@ def test_demo_without_enough_answers_says_which_questions_no_one_answered(tmp_pa
 
 @pytest.mark.network
 def test_demo_reports_answers_that_do_not_fit(tmp_path: Path) -> None:
-    written = [
-        {"match": "ticket", "value": "nowhere"},
-        {"match": "called", "value": "Grace"},
-        {"match": "season", "content": {"colour": "red"}},
-        {"match": "Book", "value": True},
-    ]
+    written = [{"match": "ticket", "value": "nowhere"}, {"match": "Book", "value": True}]
     ended = demo("--answers", answers(tmp_path, *written))
     words = " ".join(ended.stdout.split())
-    assert ended.returncode == 1
-    for number, problem in enumerate(
-        (
-            "'Where should the ticket be sent?': value must be an e-mail address",
-            "'Who should be called if something happens?': the question has 2 fields",
-            "'Which season?': the question has no field 'colour'",
-        ),
-        1,
-    ):
-        assert f"entry {number} does not answer {problem}" in words
+    problem = "'Where should the ticket be sent?': value must be an e-mail address"
+    assert (ended.returncode, f"entry 1 does not answer {problem}" in words) == (1, True)
     assert "Confirm: yes" in words
 
 
@@ -262,13 +243,6 @@ UNUSABLE = {
     "": "is not JSON",
     "[NaN]": "NaN",
     "\xff\xfe": "is not JSON",
-    "{}": "holds no list",
-    '[{"vallue": 1}]': "entry 1 has 'vallue'",
-    '["Ada", {"match": "x"}]': "entry 2 must have exactly one of",
-    '[{"match": "", "value": 1}]': "the match of entry 1",
-    '[{"content": "Ada"}]': "the content of entry 1",
-    '[{"action": "accept"}]': "to accept, give content or a value",
-    " " * 1_000_001: "larger than",
 }
 
 

@@ -31,22 +31,18 @@ Json = Any
 FORMS = "must be https://..., http://..., ws://..., wss://..., stdio:COMMAND"
 # The words of a command line, and what is said to them.
 COMMAND_LINES = {
-    "sevre": "'sevre' is no command: is 'abp-bridge serve' meant?",
     "serv --app demo": "'serv' is no command: is 'abp-bridge serve' meant?",
     "start": "'start' is no command: there are serve, mcp, acp, demo, try",
     "": "the command is missing; hosts launch 'abp-bridge serve'",
     "--app demo": "a command comes before --app: is 'abp-bridge serve --app ...' meant?",
     "--versoin": "--versoin is no option (is --version meant?)",
     "serve --ap demo": "--ap is no option (is --app meant?)",
-    "serve --apps demo": "--apps is no option (is --app meant?)",
-    "serve --pgae link": "--pgae is no option (is --page meant?)",
     "serve -a demo": "-a is no option (is --app or --allow or",
     "serve more": "'more' is one word too many",
     "serve --page opne": "argument --page: invalid choice: 'opne' (choose from 'off', 'link',"
     " 'open'): is open meant?",
     "serve http://localhost:3000": "one word too many: is --app http://localhost:3000 meant?",
     "serve --app localhost:3000": "Did you mean http://localhost:3000?",
-    "serve --app localhost:3000/a.html": "Did you mean http://localhost:3000/a.html?",
     "serve --app [::1]:3000": "Did you mean 'http://[::1]:3000'?",
     "serve --app example.org": "Did you mean https://example.org?",
     "serve --app file:///a%20b/c.html": "--bind 127.0.0.1 --directory '/a b') and name"
@@ -70,7 +66,6 @@ COMMAND_LINES = {
     "serve --record /nope/x": "--record '/nope/x' cannot be written: there is no /nope. Name a file"
     " in a folder that is there",
     "serve --record .": "--record '.' is no file: it must be one, or not be there yet",
-    "serve --record /dev/full": "--record '/dev/full' is no file",
     "serve --output-dir /proc/x": "--output-dir '/proc/x' cannot be used: nothing can be written in"
     " /proc (No such file or directory). Name another folder",
     "serve --output-dir /dev/null/x": "--output-dir '/dev/null/x' cannot be used: /dev/null is no"

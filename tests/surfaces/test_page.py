@@ -394,19 +394,6 @@ async def test_summary_and_changed_form_show_no_secret(
         await expect(page.tab.get_by_text("Thank you")).to_be_visible()
 
 
-async def test_two_thousand_options_are_searched(
-    loopback: LazyPageServer, person: BrowserContext
-) -> None:
-    stations = [f"Station {number}" for number in range(1, 2001)]
-    asked = question("select", prompt="From?", options=stations)
-    async with shown(loopback, person, asked) as page:
-        await page.tab.get_by_role("searchbox").fill("1999")
-        await expect(page.tab.get_by_text("1 of 2000 shown")).to_be_visible()
-        await page.tab.get_by_label("Station 1999").check()
-        await page.press("Send")
-        assert (await page.reply()).content == {"selected": "Station 1999"}
-
-
 async def test_open_inbox_lists_new_questions(
     loopback: LazyPageServer, person: BrowserContext
 ) -> None:
