@@ -204,7 +204,6 @@ def test_a_refusal_is_an_option_that_lasts_no_longer(kinds: list[str], chosen: s
         ("max_tokens", "TRUNCATED"),
         ("refusal", "REFUSED"),
         ("cancelled", "CANCELLED"),
-        ("tired", "PROTOCOL"),
         (None, "PROTOCOL"),
     ],
 )

@@ -118,7 +118,6 @@ TRIED: dict[str, tuple[list[str], int, str]] = {
     "tools that it must have": (["cli:codex", "--ask", "Hi"], 1, "; --tools lets it use them"),
     "another session": (["cli:claude", "--ask", "Hi", "--resume", "x"], 1, "SESSION_UNKNOWN"),
     "a typo": (["cli:clade"], 2, "there is no agent cli:clade: write cli: and one of claude, cod"),
-    "a removed one": (["cli:goose", "--ask", "Hi"], 2, "Use the agent over ACP: acp:'goose acp'"),
 }
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_strategies import json_values
 
 from abp_bridge.models import cli
 from abp_bridge.models.agent import (
@@ -267,18 +266,6 @@ def test_what_is_no_object_is_counted() -> None:
     assert lines.ignored == 3
     assert list(lines.feed(b"}")) == []
     assert list(lines.end()) == [{"b": 2}]
-
-
-@given(st.sampled_from([*DIALECTS]), st.lists(json_values, max_size=4))
-def test_whatever_a_line_holds_is_read(name: str, values: list[Json]) -> None:
-    words = ["type", "subtype", "message", "item", "event", "usage", "error", "content"]
-    types = ["assistant", "user", "result", "item.completed", "stream_event"]
-    lines = [
-        {**dict.fromkeys(words, each), **({"type": kind} if kind else {})}
-        for each in values
-        for kind in ("", *types)
-    ]
-    play(name, *lines)
 
 
 COMMANDS = {

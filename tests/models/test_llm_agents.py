@@ -176,16 +176,6 @@ async def test_nothing_is_stored_where_that_can_be_said() -> None:
     assert json.loads(line.asked[0].content)["store"] is False
 
 
-async def test_what_a_listener_raises_is_its_own() -> None:
-    def hear(chunk: Chunk) -> None:
-        raise KeyError(chunk.text)
-
-    model = agent("openai", Line([WIRES["openai"].stream()]))
-    session = await model.start(StartOptions())
-    with pytest.raises(KeyError):
-        await model.send(session, HELLO, on_chunk=hear, timeout_ms=LIMIT)
-
-
 # --- what goes wrong ------------------------------------------------------------------------------
 
 SOON = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)

@@ -180,7 +180,6 @@ def test_a_shell_gets_an_answer_that_was_changed(
         (["--sampling", "claude"], "'claude' is no model: write"),
         (["--sampling", "cli:clade"], "there is no agent cli:clade: write cli: and one of"),
         (["--sampling", "cli:codex"], "cli:codex always has its tools"),
-        (["--sampling-budget", "2"], "--sampling-budget was removed"),
         (["--sampling", "http://127.0.0.1:1/v1"], "http://127.0.0.1:1/v1#NAME"),
         (["--sampling", f"http://127.0.0.1:1/s/{_KEY}/v1"], "http://127.0.0.1:1/s/…/v1#NAME"),
     ],

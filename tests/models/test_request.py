@@ -116,10 +116,8 @@ UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but 
     ("params", "why"),
     [
         ({"messages": [{"role": "user", "content": AUDIO}]}, "says, and this is audio"),
-        ({"messages": [{"role": "user", "content": [HELLO["content"], AUDIO]}]}, "is audio"),
         ({"messages": [{"role": "assistant", "content": IMAGE}, HELLO]}, "in what the user says"),
         ({"messages": [{"role": "user", "content": {**IMAGE, "data": "é"}}]}, "one of png, jpeg"),
-        ({"messages": [{"role": "user", "content": {**IMAGE, "data": "AA=="}}]}, "one of png"),
         ({"messages": [{"role": "user", "content": {**IMAGE, "mimeType": 7}}]}, "one of png"),
         (
             {"messages": [{"role": "user", "content": {**IMAGE, "data": "A" * 2**23}}]},
@@ -133,7 +131,6 @@ UNSEEN: Json = {"type": "text", "text": f"Sum it up{chr(0x200B) * 900_000}, but 
         ({"toolChoice": {"mode": "none"}}, "call tools"),
         ({"maxTokens": 0}, "maxTokens"),
         ({"temperature": "hot"}, "temperature"),
-        ({"temperature": 10**400}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"stopSequences": "END"}, "stopSequences"),
         ({"stopSequences": ["x" * 50_000]}, "50,000 characters"),

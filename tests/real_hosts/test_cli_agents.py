@@ -84,11 +84,3 @@ async def test_answer_cut_by_the_model(name: str, agent: CliAgent, model: Model)
     with pytest.raises(AgentError, match=r"max_|output token maximum") as problem:
         await agent.send(session, [AgentMessage("user", "Hello")], timeout_ms=LIMIT)
     assert problem.value.code == "FAILED"
-
-
-async def test_unknown_session_is_an_error(agent: CliAgent) -> None:
-    lost = "00000000-0000-4000-8000-000000000000"
-    await agent.start(StartOptions(session_id=lost, cli_config=CliConfig(tools=True)))
-    with pytest.raises(AgentError) as problem:
-        await agent.resume(lost, [AgentMessage("user", "Hello")], timeout_ms=LIMIT)
-    assert problem.value.code == "SESSION_UNKNOWN"
