@@ -19,7 +19,6 @@ import pytest
 from support import puppets
 from support.harness import RawHost, accept, hosted, text
 from support.in_process import open_process
-from support.paths import APPS
 from support.peer import read_lines
 from support.tool_pages import Person
 from websockets.asyncio.server import ServerConnection, serve
@@ -117,16 +116,6 @@ async def test_question_over_a_websocket_is_answered(method: str) -> None:
     ):
         response = await host.ask(method, **params)
     assert (response["success"], response["data"]) == (True, given)
-
-
-async def test_app_in_envelopes_is_answered_in_envelopes() -> None:
-    async with (
-        program_at_socket(sys.executable, str(APPS / "envelope.py")) as url,
-        hosted("--app", url, answer=accept(selected="tea")) as host,
-    ):
-        assert json.loads(text(await host.call("ask")))["data"] == {"selected": "tea"}
-        status = (await host.status())["apps"]["envelope"]
-        assert (status["origin"], status["progress"]["value"]) == (url, 0.5)
 
 
 async def test_websocket_message_of_several_lines_is_one() -> None:
@@ -240,20 +229,6 @@ async def test_app_that_ends_during_a_question_is_disconnected(
             ["withdrawn"],
         )
         assert text(await h.call("demo.echo", value="fine")) == "fine"
-
-
-async def test_an_app_that_is_gone_can_be_connected_again() -> None:
-    async def play(app: SocketApp) -> None:
-        await app.open("work")
-        call = await app.next("capabilities/call")
-        await app.send(id=call["id"], result={"success": True, "data": "done"})
-        await app.socket.close()
-
-    async with app_at_socket(play) as url, hosted("--app", url) as host:
-        for _ in range(2):
-            assert text(await host.call("work")) == "done"
-            while (await host.status())["apps"]:
-                await anyio.lowlevel.checkpoint()
 
 
 # --- what is none ---------------------------------------------------------------------------------

@@ -123,7 +123,6 @@ def test_a_no_is_a_no(said: bool, outcome: str, tmp_path: Path) -> None:
     [
         ("mongodb", {"confirmation": "No"}, "declined"),
         ("mongodb", {"confirmation": "Yes, do it"}, "accepted"),
-        ("supabase", {"confirmed": "No, do not"}, "declined"),
     ],
 )
 def test_what_the_server_got_is_recorded(

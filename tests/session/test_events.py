@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from support.acp_harness import CANCELLED, FORM, Failed, Handler, NoPage, pressing
+from support.acp_harness import CANCELLED, Handler, NoPage, pressing
 from support.harness import PATIENCE
 
 from abp_bridge.acp.client_surfaces import ClientSurfaces
@@ -61,11 +61,7 @@ async def watched(
 
     def take(message: Request | Notification) -> None:
         if isinstance(message, Request):
-            given = answer(message.method, message.params)
-            if isinstance(given, Failed):
-                person.respond_error(message.id, given.code, "no")
-            elif given is not None:
-                person.respond(message.id, given)
+            person.respond(message.id, answer(message.method, message.params))
 
     person = link(there, out, take)
     bridge = link(here, back, lambda message: None)
@@ -112,18 +108,6 @@ async def test_a_dismissed_step_has_no_label() -> None:
     assert [event.label for event in events if isinstance(event, ChoiceEvent)] == [None]
     assert [event.answer.outcome for event in events if isinstance(event, InputResolvedEvent)] == [
         Outcome.CANCELLED
-    ]
-
-
-async def test_each_rung_is_told_when_the_one_before_is_refused() -> None:
-    def answer(method: str, params: Json) -> Json:
-        return Failed(-32601) if method == "elicitation/create" else pressing("Yes")(method, params)
-
-    async with watched(answer, FORM) as (asking, events):
-        await asking.resolve(asked("elicitation/confirm", message="Book it?"))
-    assert [event.route for event in events if isinstance(event, AttemptEvent)] == [
-        "acp-form",
-        "acp-permission (as options)",
     ]
 
 

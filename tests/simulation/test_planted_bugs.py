@@ -44,7 +44,6 @@ _dispatch = JsonRpcConnection._dispatch
 _ask = PendingCall.wait_for_round
 _save = ResultStore.save
 _answer = ServerQuestions._send_answer
-_handle = ServerQuestions._handle
 _keep_lines = splice.keep_lines
 _on_server_notification = ModernHost._on_server_notification
 _decode_reply = v1.decode_reply
@@ -100,13 +99,6 @@ def _lose_a_servers_answer(self: ServerQuestions, id: Json, result: Json) -> Non
 def _answer_a_server_twice(self: ServerQuestions, id: Json, result: Json) -> None:
     for _ in range(2):
         _answer(self, id, result)
-
-
-async def _race_at_a_proxy(self: ServerQuestions, id: Json, *args: Json) -> None:
-    """Two questions of a server's that come in one turn are taken for the later one."""
-    self.__dict__["newest"] = id
-    await anyio.lowlevel.checkpoint()
-    await _handle(self, self.__dict__["newest"], *args)
 
 
 def _drop_a_log(block: bytes) -> bytes:
@@ -204,11 +196,6 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str, int]
         _plant(ServerQuestions, "_send_answer", _answer_a_server_twice),
         SERVERS + " has 2 answers",
         47,
-    ),
-    "a race at a proxy": (
-        _plant(ServerQuestions, "_handle", _race_at_a_proxy),
-        SERVERS + " has no answer",
-        19,
     ),
     "an uncounted loss at a proxy": (
         _plant(splice, "keep_lines", _drop_a_log),

@@ -268,8 +268,6 @@ ORDINARY: dict[str, tuple[Json, dict[str, str]]] = {
     "a number under a telling name": ({"token": 812}, {}),
     "an object under a telling name": ({"credentials": {"user": "ann", "kind": "basic"}}, {}),
     "a word of the protocol under a telling name": ({"password": "boolean"}, {}),
-    "required under a telling name": ({"credentials": "required"}, {}),
-    "accept under a telling name": ({"authorization": "accept"}, {}),
     "TOKENIZERS_PARALLELISM=false": ({"ok": False}, {"TOKENIZERS_PARALLELISM": "false"}),
     "SSL_MODE=required": (None, {"SSL_MODE": "required"}),
     "MCP_PROTOCOL_VERSION=2025-11-25": (None, {"MCP_PROTOCOL_VERSION": "2025-11-25"}),
