@@ -329,26 +329,19 @@ def test_permission_answer_has_the_option_id_and_who_answered(by: AnsweredBy) ->
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        answer(by=AnsweredBy.HOST_POLICY),
-        *(answer(each) for each in Outcome if each is not Outcome.ACCEPTED),
-    ],
-)
-def test_permission_without_a_choice_is_cancelled(given: Answer) -> None:
-    sent = agent.encode_permission(leave(), given)
-    assert sent["outcome"] == agent.CANCELLED["outcome"]
-
-
-@pytest.mark.parametrize(
     ("given", "who"),
     [
         (answer(by=AnsweredBy.HOST_POLICY), "host-policy"),
         (answer(Outcome.DECLINED), "person"),
+        (answer(Outcome.CANCELLED), "person"),
+        (answer(Outcome.TIMED_OUT, AnsweredBy.NOBODY), "nobody"),
         (answer(Outcome.UNSUPPORTED, AnsweredBy.SCRIPT), "nobody"),
         (answer(Outcome.INVALID), "nobody"),
     ],
 )
-def test_cancelled_permission_says_who_answered(given: Answer, who: str) -> None:
+def test_permission_without_a_choice_is_cancelled_and_says_who_answered(
+    given: Answer, who: str
+) -> None:
     sent = agent.encode_permission(leave(), given)
+    assert sent["outcome"] == agent.CANCELLED["outcome"]
     assert sent["_meta"] == {"abp": {"answeredBy": who}}
