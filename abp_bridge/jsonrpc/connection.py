@@ -37,6 +37,7 @@ from abp_bridge.jsonrpc.protocol import (
 logger = logging.getLogger(__name__)
 
 MAX_OUTBOX = 64 * 2**20  # bytes that wait to be written, before nothing more is read
+MAX_PASSED = 256 * 1024  # bytes that wait to be passed on, before nothing more is read for them
 MAX_NOTIFICATIONS = 1_000  # that wait: of those with a key, and of those without
 _EACH, _NEWEST = "notification", "newest"  # of notifications: each counts, or the newest of a key
 _BOUNDED = (_EACH, _NEWEST)
@@ -182,9 +183,12 @@ class JsonRpcConnection:
         on_message: Gets requests and notifications, in order. It must not wait.
         on_protocol_error: Gets each dropped message, for the trace.
         cancel_request: (id of our request, reason) -> (method, params) of its cancellation.
+        rejects: Whether a message that cannot be read is answered with an error.
         shared: Whether others write to the same stream; then nothing is deferred.
 
     Attributes:
+        feeds: The connection that what comes here is passed on to. While much waits there, nothing
+            is read here.
         arrived: When the first byte of the current line came (the reader's `peer_time`).
         coalesced: Number of notifications replaced by a newer one.
         dropped: Number of notifications dropped because the peer did not read.
@@ -199,6 +203,7 @@ class JsonRpcConnection:
         on_message: Callable[[Request | Notification], None],
         on_protocol_error: Callable[[UnmatchedResponse | InvalidMessage], None] = lambda odd: None,
         cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
+        rejects: bool = True,
         shared: bool = False,
     ) -> None:
         self._protocol = protocol
@@ -207,6 +212,7 @@ class JsonRpcConnection:
         self._on_message = on_message
         self._on_protocol_error = on_protocol_error
         self._cancel_request = cancel_request
+        self._rejects = rejects
         self._shared = shared
         self._waiting: dict[Hashable, _Waiter] = {}  # by the ids of our requests
         self._outbox: OrderedDict[_Key, bytes] = OrderedDict()
@@ -224,6 +230,7 @@ class JsonRpcConnection:
         self._unfinished: float | None = None  # when a line began that has no end yet
         self._closed = False
         self._broken = False  # nothing can be written any more
+        self.feeds: JsonRpcConnection | None = None
         self.arrived = 0.0
         self.coalesced = 0
         self.dropped = 0
@@ -259,6 +266,8 @@ class JsonRpcConnection:
             self._flush()
         for waiter in self._waiting.values():
             waiter.wake()
+        if self._room is not None:
+            self._room.set()
         self._reader.close()
         self._writer.close()
 
@@ -280,14 +289,16 @@ class JsonRpcConnection:
         method: str,
         params: JsonValue,
         *,
-        reason: str = "no longer needed",
+        reason: str | Callable[[], str] | None = "no longer needed",
         after: tuple[str, JsonValue] | None = None,
         on_begin: Callable[[Id], object] | None = None,
+        id: Id | None = None,
     ) -> Reply:
         """Send a request and wait for the reply. Cancelling the wait cancels the request.
 
         Args:
-            reason: Sent with the cancellation.
+            reason: Sent with the cancellation; None where the request must not be cancelled.
+            id: Of the request, if none with it is open.
             after: A notification (method, params) written just before the request.
             on_begin: Gets the request's id.
 
@@ -299,7 +310,7 @@ class JsonRpcConnection:
             raise ConnectionClosedError(method)
         if after is not None:
             self.notify(*after, deferred=True)
-        id, data = self._protocol.request(method, params)
+        id, data = self._protocol.request(method, params, id)
         if on_begin is not None:
             on_begin(id)
         waiter = self._waiting[id] = _Waiter()
@@ -310,7 +321,9 @@ class JsonRpcConnection:
             del self._waiting[id]
             if waiter.response is None:
                 self._protocol.forget(id)
-                self._drop_request(id, reason)
+                self._drop_request(
+                    id, reason if reason is None or isinstance(reason, str) else reason()
+                )
         if waiter.response is None:
             raise ConnectionClosedError(method)
         seconds = max(0.0, waiter.answered - waiter.sent)
@@ -371,6 +384,10 @@ class JsonRpcConnection:
         """Send a line that somebody else has made, as it is."""
         self._enqueue(self._new_key("line"), line)
 
+    def forward_notification(self, method: str, params: JsonValue) -> None:
+        """Pass a notification on. None is dropped: who reads them waits (`feeds`)."""
+        self._enqueue(self._new_key("line"), self._protocol.notify(method, params))
+
     def forward_error(self, id: Id, error: JsonObject) -> None:
         """Answer request `id` with another peer's error, member by member."""
         self._enqueue(self._new_key("response"), self._protocol.forward_error(id, error))
@@ -394,6 +411,8 @@ class JsonRpcConnection:
     async def _read_stream(self) -> None:
         while await self._reader.deliver(self._handle_bytes):
             await self._until(MAX_OUTBOX)
+            if self.feeds is not None:
+                await self.feeds._until(MAX_PASSED)
 
     def _handle_bytes(self, data: bytes) -> bool:
         """Act on what came; whether more can be taken before what waits is written."""
@@ -402,11 +421,12 @@ class JsonRpcConnection:
         for event in self._protocol.receive(data):
             self._dispatch(event)
         self._unfinished = None if data.endswith(b"\n") else came if b"\n" in data else self.arrived
-        return self._queued <= MAX_OUTBOX
+        is_held = self.feeds is not None and self.feeds._queued > MAX_PASSED
+        return self._queued <= MAX_OUTBOX and not is_held
 
     async def _until(self, size: int) -> None:
         """Wait until no more than `size` bytes are still to be written."""
-        while self._queued > size:
+        while self._queued > size and not self._closed:
             self._room = self._room or anyio.Event()
             await self._room.wait()
 
@@ -419,16 +439,19 @@ class JsonRpcConnection:
         elif isinstance(event, (Request, Notification)):
             self._on_message(event)
         else:
-            if isinstance(event, InvalidMessage):
+            if isinstance(event, InvalidMessage) and self._rejects:
                 self._enqueue(self._new_key("rejected"), event.reply)
             self._on_protocol_error(event)
 
-    def _drop_request(self, id: Id, reason: str) -> None:
+    def _drop_request(self, id: Id, reason: str | None) -> None:
         unsent = self._outbox.pop(_Key("request", id), None)
         if unsent is not None:  # it never leaves now: nobody needs to know
             self._queued -= len(unsent)
-        if unsent is not None or self._cancel_request is None or self._closed:
+        is_told = self._cancel_request is not None and reason is not None
+        if unsent is not None or not is_told or self._closed:
             return
+        assert self._cancel_request is not None
+        assert reason is not None
         method, params = self._cancel_request(id, reason)
         self._enqueue(_Key("withdraw", id), self._protocol.notify(method, params))
 

@@ -14,7 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_object, is_deeper, parse_json
+from abp_bridge.core.json_value import (
+    MAX_VALUES,
+    JsonObject,
+    JsonValue,
+    as_object,
+    is_deeper,
+    parse_json,
+)
 from abp_bridge.core.sanitize import Revealed
 from abp_bridge.errors import AbpBridgeError, LocalProtocolError
 
@@ -76,10 +83,11 @@ class UnmatchedResponse:
 
 @dataclass(frozen=True, slots=True)
 class InvalidMessage:
-    """A line that is not a message. `reply` is what to send back."""
+    """A line that is not a message. `reply` is the error to send back, `line` its beginning."""
 
     reason: str
     reply: bytes
+    line: bytes = b""
 
 
 IncomingMessage = Request | Notification | Response | UnmatchedResponse | InvalidMessage
@@ -110,7 +118,7 @@ class JsonRpcProtocol:
     Args:
         prefix: Starts each of our ids.
         max_line: Longest line that is read, in bytes.
-        max_depth: Deepest nesting of a message.
+        max_depth: Deepest nesting of a message; None where the parser's own limit is enough.
         inward: Turns another envelope into JSON-RPC.
         outward: Turns our JSON-RPC into that envelope.
         revealed: The peer displays what we write; invisible characters are shown.
@@ -125,7 +133,7 @@ class JsonRpcProtocol:
         prefix: str = "abp-",
         *,
         max_line: int = MAX_LINE,
-        max_depth: int = MAX_DEPTH,
+        max_depth: int | None = MAX_DEPTH,
         inward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]] | None = None,
         outward: Callable[[dict[str, JsonValue]], dict[str, JsonValue]] | None = None,
         revealed: bool = False,
@@ -177,14 +185,19 @@ class JsonRpcProtocol:
         first, last = self._oversized or (b"", b"")
         return (first + data[:END])[:END], (last + data[-END:])[-END:]
 
-    def request(self, method: str, params: JsonValue) -> tuple[Id, bytes]:
+    def request(self, method: str, params: JsonValue, id: Id | None = None) -> tuple[Id, bytes]:
         """Return the id and bytes of a new request. One `Response` follows unless `forget` is
         called.
+
+        Args:
+            id: Used if no request with it is open, else one of ours is.
         """
-        self._serial += 1
-        id = f"{self._prefix}{self._serial}"
+        if id is None or id in self._asked:
+            self._serial += 1
+            id = f"{self._prefix}{self._serial}"
         self._asked.add(id)
-        return id, self._encode({"id": id, "method": method, "params": params})
+        given: dict[str, JsonValue] = {} if params is None else {"params": params}
+        return id, self._encode({"id": id, "method": method, **given})
 
     def notify(self, method: str, params: JsonValue = None) -> bytes:
         """The bytes of a notification of ours; without `params` where they are None."""
@@ -229,12 +242,13 @@ class JsonRpcProtocol:
 
     def _parse_line(self, line: bytes) -> list[IncomingMessage]:
         try:
-            message = parse_json(line)
+            message = parse(line)
         except ValueError as problem:
             reason = f"Parse error: {_first_line(problem)}"
             failed = self._fail(self._read_ends(line[:END], line[-END:]), reason)
-            return [failed or self._reject(PARSE_ERROR, reason)]
-        deep = line.count(b"{") + line.count(b"[") > self._max_depth
+            return [failed or replace(self._reject(PARSE_ERROR, reason), line=line[:END])]
+        limit = self._max_depth
+        deep = limit is not None and line.count(b"{") + line.count(b"[") > limit
         if not isinstance(message, list):
             return [self._read_message(message, deep)]
         if self.batches and 0 < len(message) <= MAX_BATCH:
@@ -267,7 +281,7 @@ class JsonRpcProtocol:
             return self._reject(INVALID_REQUEST, "A message must be a JSON object")
         if self.inward is not None:
             message = self.inward(message)
-        if deep and is_deeper(message, self._max_depth):
+        if deep and self._max_depth is not None and is_deeper(message, self._max_depth):
             return self._too_deep(message)
         if self._revealed is not None:
             message = dict(as_object(self._revealed.inward(message)))
@@ -380,12 +394,59 @@ _AS_TEXT = json.JSONEncoder(
 )
 
 
+# What some readers end a line at, though JSON does not: Node's readline, `str.splitlines`.
+_BREAKS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
+
+
+class _Codec:
+    """`json` until `load_fast_codec`: a bridge that starts has no time to load msgspec."""
+
+    decode: Callable[[bytes], JsonValue] | None = None
+    encode: Callable[[JsonValue], bytes] | None = None
+    problems: tuple[type[Exception], ...] = ()
+
+
+def load_fast_codec() -> None:
+    """Read and write messages with msgspec from now on: large ones take a fifth of the time."""
+    import msgspec
+
+    _Codec.problems = (msgspec.MsgspecError, RecursionError, UnicodeEncodeError)
+    _Codec.decode, _Codec.encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
+
+
+def parse(line: bytes) -> JsonValue:
+    """Parse one line of UTF-8. Raises ValueError. Of duplicate members the last counts."""
+    if _Codec.decode is not None and line.count(b",") < MAX_VALUES:
+        with contextlib.suppress(*_Codec.problems):  # `json` says what is wrong, or reads it
+            return _Codec.decode(line)
+    return parse_json(line)
+
+
 def dump(message: JsonValue) -> bytes:
-    """Encode one message as a line; lone surrogates are escaped."""
+    """Encode one message as a line of UTF-8; lone surrogates and line breaks are escaped.
+
+    Raises ValueError for a value that is nested too deeply.
+    """
+    line = _encode_fast(message) if _Codec.encode is not None else None
+    if line is None:
+        try:
+            line = _AS_TEXT.encode(message).encode()
+        except UnicodeEncodeError:
+            line = _AS_ASCII.encode(message).encode()
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+    if not line.isascii():
+        for found, escaped in _BREAKS.items():
+            line = line.replace(found, escaped)
+    return line + b"\n"
+
+
+def _encode_fast(message: JsonValue) -> bytes | None:
+    assert _Codec.encode is not None
     try:
-        return _AS_TEXT.encode(message).encode() + b"\n"
-    except UnicodeEncodeError:
-        return _AS_ASCII.encode(message).encode() + b"\n"
+        return _Codec.encode(message)
+    except _Codec.problems:
+        return None
 
 
 def is_id(value: JsonValue) -> TypeGuard[Id]:
