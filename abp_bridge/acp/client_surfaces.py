@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from abp_bridge.acp.turns import Chat, Turns
@@ -16,12 +16,13 @@ from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.menu import Menu, MenuResult, Step
 from abp_bridge.core.outcome import Action, AnsweredBy, Outcome
 from abp_bridge.core.question import Question
-from abp_bridge.core.sanitize import label
+from abp_bridge.core.sanitize import Revealed, label
 from abp_bridge.core.surface import Advice, Surface
 from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
     RemoteError,
+    Reply,
 )
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -63,6 +64,7 @@ class ClientSurfaces:
         session_id: May be set later, before the first question.
         page: The bridge's page.
         cards: The prefix of the ids of our tool calls.
+        revealed: Shows what goes to the client, where the connection does not.
         on_chat: Called when a question opens in the chat, and when none is open any more; None
             without a chat.
 
@@ -80,12 +82,14 @@ class ClientSurfaces:
         page: Page,
         cards: str = "abp:ask-",
         *,
+        revealed: Revealed | None = None,
         on_chat: Callable[[], None] | None = None,
     ) -> None:
         self.session_id = session_id
         self._page = page
         self.capabilities = acp.decode_capabilities(client.get("clientCapabilities"))
         self._connection = connection
+        self._revealed = revealed
         self._info = as_object(client.get("clientInfo"))
         row = profile(self._info.get("name"), client.get("clientCapabilities"))
         self._profile = row
@@ -231,10 +235,7 @@ class ClientSurfaces:
         self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
-        reply = await self._connection.exchange(
-            "elicitation/create", params, reason=_NOT_OPEN, after=self._announce(card)
-        )
-        return decode_elicited(reply, question)
+        return decode_elicited(await self._exchange("elicitation/create", params, card), question)
 
     async def _ask_on_page(
         self, question: Question, context: AskContext, card: _Card
@@ -281,10 +282,19 @@ class ClientSurfaces:
         a user.
         """
         params = acp.encode_permission(question, step, self.session_id, card.id)
-        reply = await self._connection.exchange(
-            "session/request_permission", params, reason=_NOT_OPEN, after=self._announce(card)
-        )
+        reply = await self._exchange("session/request_permission", params, card)
         return acp.decode_outcome(reply.result), reply.seconds, find_machine(reply)
+
+    async def _exchange(self, method: str, params: JsonObject, card: _Card) -> Reply:
+        reply = await self._connection.exchange(
+            method, self._show(params), reason=_NOT_OPEN, after=self._announce(card)
+        )
+        if self._revealed is None:
+            return reply
+        return replace(reply, result=self._revealed.inward(reply.result))
+
+    def _show(self, params: JsonObject) -> JsonObject:
+        return params if self._revealed is None else as_object(self._revealed.outward(params))
 
     def _announce(self, card: _Card) -> tuple[str, JsonObject] | None:
         """Return the update that announces the card, once."""
@@ -300,4 +310,4 @@ class ClientSurfaces:
         self._connection.notify(*self._encode_update(update), key=key, topic=topic)
 
     def _encode_update(self, update: JsonObject) -> tuple[str, JsonObject]:
-        return "session/update", {"sessionId": self.session_id, "update": update}
+        return "session/update", self._show({"sessionId": self.session_id, "update": update})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
-    from abp_bridge.jsonrpc.carrier import Side
+    from abp_bridge.acp.proxy.proxy import Side
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
     from abp_bridge.jsonrpc.stderr import Stderr
     from abp_bridge.jsonrpc.subprocess import Child
@@ -44,9 +44,10 @@ command where it has the agent's:
   model.
 - A client without forms is asked by buttons, at most four at a time. The agent's own forms too:
   it is told that forms are shown here.
-- Everything else passes byte for byte, both ways.
+- Everything else passes value for value, both ways.
 
-The agent's stderr is ours, and so is its exit code.
+The agent's stderr is ours, and so is its exit code. What it prints on stdout that is not a message
+goes to stderr.
 """
 
 
@@ -112,11 +113,13 @@ async def _carry(
     endpoint: McpEndpoint | None,
     tasks: TaskGroup,
 ) -> Side:
-    """Carry lines until either side ends; then close the apps in `tasks`."""
-    from abp_bridge.acp.proxy.proxy import run_proxy  # while the agent starts
+    """Pass messages until either side ends; then close the apps in `tasks`."""
+    from abp_bridge.acp.proxy.proxy import Proxy  # while the agent starts
+    from abp_bridge.jsonrpc.protocol import load_fast_codec
 
+    load_fast_codec()
     try:
-        return await run_proxy(
+        proxy = Proxy(
             composition.tap("host")(*client),
             composition.tap("agent")(agent.stdout, agent.stdin),
             prefix=f"abp-{os.urandom(4).hex()}-",
@@ -124,7 +127,9 @@ async def _carry(
             make_elicitor=composition.make_elicitor,
             page=composition.page,
             endpoints=endpoint,
+            on_noise=stderr.say,
         )
+        return await proxy.run()
     finally:
         if endpoint is not None:
             tasks.start_soon(endpoint.close)

@@ -230,6 +230,7 @@ class JsonRpcConnection:
         self._unfinished: float | None = None  # when a line began that has no end yet
         self._closed = False
         self._broken = False  # nothing can be written any more
+        self._is_mute = False  # nothing is to be
         self.feeds: JsonRpcConnection | None = None
         self.arrived = 0.0
         self.coalesced = 0
@@ -270,6 +271,20 @@ class JsonRpcConnection:
             self._room.set()
         self._reader.close()
         self._writer.close()
+
+    def end_output(self) -> None:
+        """Close the writer and drop what waits and what is said later. Reading continues."""
+        self._is_mute = True
+        self._outbox.clear()
+        self._tail, self._queued = b"", 0
+        if self._room is not None:
+            self._room.set()
+        self._writer.close()
+
+    @property
+    def queued(self) -> int:
+        """How many bytes wait to be written."""
+        return self._queued
 
     async def request(
         self,
@@ -463,7 +478,7 @@ class JsonRpcConnection:
         return _Key(kind, self._serial, topic)
 
     def _enqueue(self, key: _Key, data: bytes, *, deferred: bool = False) -> None:
-        if self._closed or not data:
+        if self._closed or self._is_mute or not data:
             return
         if self._postponed:
             self._tell_postponed()

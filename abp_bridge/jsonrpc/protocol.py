@@ -83,11 +83,15 @@ class UnmatchedResponse:
 
 @dataclass(frozen=True, slots=True)
 class InvalidMessage:
-    """A line that is not a message. `reply` is the error to send back, `line` its beginning."""
+    """A line that is not a message. `reply` is the error to send back, `line` its beginning.
+
+    `id` is that of the request that the reply answers; None if it answers none.
+    """
 
     reason: str
     reply: bytes
     line: bytes = b""
+    id: Id | None = None
 
 
 IncomingMessage = Request | Notification | Response | UnmatchedResponse | InvalidMessage
@@ -195,9 +199,10 @@ class JsonRpcProtocol:
         if id is None or id in self._asked:
             self._serial += 1
             id = f"{self._prefix}{self._serial}"
-        self._asked.add(id)
         given: dict[str, JsonValue] = {} if params is None else {"params": params}
-        return id, self._encode({"id": id, "method": method, **given})
+        line = self._encode({"id": id, "method": method, **given})
+        self._asked.add(id)
+        return id, line
 
     def notify(self, method: str, params: JsonValue = None) -> bytes:
         """The bytes of a notification of ours; without `params` where they are None."""
@@ -250,13 +255,16 @@ class JsonRpcProtocol:
         limit = self._max_depth
         deep = limit is not None and line.count(b"{") + line.count(b"[") > limit
         if not isinstance(message, list):
-            return [self._read_message(message, deep)]
+            event = self._read_message(message, deep)
+            if isinstance(event, InvalidMessage):
+                event = replace(event, line=line[:END])
+            return [event]
         if self.batches and 0 < len(message) <= MAX_BATCH:
             return self._read_batch(message, deep)
         reason = "Batches are not supported: send one message a line"
         if self.batches:
             reason = f"A batch has 1 to {MAX_BATCH} messages"
-        return [self._reject(INVALID_REQUEST, reason)]
+        return [replace(self._reject(INVALID_REQUEST, reason), line=line[:END])]
 
     def _read_batch(self, messages: list[JsonValue], deep: bool) -> list[IncomingMessage]:
         """The events of a batch. What answers it goes out together, with the last of them."""
@@ -341,9 +349,8 @@ class JsonRpcProtocol:
             self._asking.add(id)
             return Request(id, method, params)
         if "result" not in message and "error" not in message:
-            return self._reject(
-                INVALID_REQUEST, "A message needs a method, a result or an error", message
-            )
+            reason = "A message needs a method, a result or an error"
+            return self._fail(message, reason) or self._reject(INVALID_REQUEST, reason, message)
         id = message.get("id")
         if not is_id(id) or id not in self._asked:
             return UnmatchedResponse(id)
@@ -366,9 +373,8 @@ class JsonRpcProtocol:
         )
         if not is_id(id) or id in self._asking:
             id = None
-        return InvalidMessage(
-            reason, self._encode({"id": id, "error": {"code": code, "message": reason}})
-        )
+        reply = self._encode({"id": id, "error": {"code": code, "message": reason}})
+        return InvalidMessage(reason, reply, id=id)
 
     def _encode(self, message: dict[str, JsonValue]) -> bytes:
         exact = self.exact_results and "method" not in message
@@ -410,7 +416,7 @@ def load_fast_codec() -> None:
     """Read and write messages with msgspec from now on: large ones take a fifth of the time."""
     import msgspec
 
-    _Codec.problems = (msgspec.MsgspecError, RecursionError, UnicodeEncodeError)
+    _Codec.problems = (msgspec.MsgspecError, RecursionError, UnicodeError)
     _Codec.decode, _Codec.encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 

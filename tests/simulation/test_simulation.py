@@ -25,7 +25,7 @@ import anyio.to_thread
 import pytest
 
 from abp_bridge.acp.proxy import mcp_endpoint
-from abp_bridge.acp.proxy.proxy import run_proxy
+from abp_bridge.acp.proxy.proxy import Proxy
 from abp_bridge.cli.acp import _make_endpoint
 from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
@@ -520,7 +520,7 @@ class World:
         self, composition: Composition, client: Json, tasks: anyio.abc.TaskGroup
     ) -> float:
         tasks.start_soon((endpoint := _make_endpoint(composition)).run)
-        await run_proxy(
+        proxy = Proxy(
             client,
             (ReadEnd(self.from_agent), self.to_agent),
             prefix="abp-sim-",
@@ -529,6 +529,7 @@ class World:
             page=composition.page,
             endpoints=endpoint,
         )
+        await proxy.run()
         left = anyio.current_time()
         await endpoint.close()
         return left

@@ -10,6 +10,7 @@ from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.core.json_value import JsonObject, JsonValue
 from abp_bridge.core.matrix import SurfaceVariant
 from abp_bridge.core.question import Question
+from abp_bridge.core.sanitize import Revealed
 from abp_bridge.core.surface import TRAITS, Advice
 from abp_bridge.jsonrpc.protocol import Id, is_id
 from abp_bridge.session.context import AskContext
@@ -95,14 +96,21 @@ class SessionTable:
         self._connection = connection
         self._page = page
         self._cards = cards
+        self._revealed = Revealed()  # what passes is not changed; what we show is
         self._by_name: dict[str, ClientSession] = {}
         self._by_prompt: dict[Id, ClientSession] = {}
 
     def make(self, name: str | None = None) -> ClientSession:
         """A new session, which is in the table only when it has a name."""
-        session = ClientSession(
-            ClientSurfaces(self._connection, self.client, name or "", self._page, cards=self._cards)
+        surfaces = ClientSurfaces(
+            self._connection,
+            self.client,
+            name or "",
+            self._page,
+            cards=self._cards,
+            revealed=self._revealed,
         )
+        session = ClientSession(surfaces)
         if name is not None:
             self._by_name[name] = session
         return session
@@ -129,14 +137,15 @@ class SessionTable:
         session.surfaces.turns.begin(prompt)
         self._by_prompt[prompt] = session
 
-    async def end_prompt(self, prompt: Id) -> None:
+    async def end_prompt(self, prompt: Id, why: str = "the agent ended the turn") -> None:
         """A prompt is over. Returns when nothing is asked in it any more."""
-        await _end(prompt, self._by_prompt.pop(prompt))
+        if (session := self._by_prompt.pop(prompt, None)) is not None:
+            await session.surfaces.turns.end(prompt, why)
 
     async def end_prompts(self) -> None:
-        """The agent has gone: every prompt is over."""
-        for prompt, session in list(self._by_prompt.items()):
-            await _end(prompt, session)
+        """The client has left: every prompt is over."""
+        for prompt in list(self._by_prompt):
+            await self.end_prompt(prompt, "the client left before it answered")
 
     def find_prompted(self, prompt: JsonValue) -> ClientSession | None:
         """The session in which the prompt with this request id runs."""
@@ -147,7 +156,3 @@ class SessionTable:
         if (name := elicitation.get("sessionId")) is not None:
             return self.find(name)
         return self.find_prompted(elicitation.get("requestId"))
-
-
-async def _end(prompt: Id, session: ClientSession) -> None:
-    await session.surfaces.turns.end(prompt, "the agent ended the turn")

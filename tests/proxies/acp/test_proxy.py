@@ -20,7 +20,7 @@ import pytest
 from support.acp_proxy import ACP, AGENT, CONFIRM, begin, spawned, write
 from support.harness import PATIENCE, RawHost
 
-from abp_bridge.jsonrpc.carrier import DRAIN
+from abp_bridge.acp.proxy.proxy import DRAIN
 from abp_bridge.jsonrpc.stderr import LAST_WORDS
 from abp_bridge.jsonrpc.subprocess import GRACE
 from abp_bridge.session.bridge import CLOSE_LIMIT
@@ -71,14 +71,16 @@ def test_killed_agent_gives_the_exit_code_of_a_shell() -> None:
 
 
 def test_last_words_of_the_agent_reach_a_client_that_closed_stdin() -> None:
-    late = 'import sys; sys.stdin.read(); print(\'{"last":"words"}\')'
+    line = b'{"jsonrpc":"2.0","method":"_last"}\n'
+    late = "import sys; sys.stdout.write(sys.stdin.read() + 'no message')"
     with spawned(sys.executable, "-c", late) as proxy:
-        stdout, stderr = proxy.communicate(b"hello\n", timeout=PATIENCE)
-        assert (stdout, stderr, proxy.returncode) == (b'{"last":"words"}\n', b"", 0)
+        stdout, stderr = proxy.communicate(line, timeout=PATIENCE)
+        assert (stdout, stderr, proxy.returncode) == (line, b"no message\n", 0)
 
 
 def test_proxy_ends_when_the_client_stops_reading() -> None:
-    with spawned(sys.executable, "-c", "while True: print('{}', flush=True)") as proxy:
+    flood = """while True: print('{"jsonrpc":"2.0","method":"_again"}', flush=True)"""
+    with spawned(sys.executable, "-c", flood) as proxy:
         assert proxy.stdout is not None
         assert proxy.stderr is not None
         proxy.stdout.readline()
