@@ -235,7 +235,10 @@ class ClientSurfaces:
         self._connection.notify(*self._encode_update(ended), deferred=True)
 
     async def _elicit(self, question: Question, params: JsonObject, card: _Card) -> SurfaceResponse:
-        return decode_elicited(await self._exchange("elicitation/create", params, card), question)
+        reply = await self._connection.exchange(
+            "elicitation/create", self._show(params), reason=_NOT_OPEN, after=self._announce(card)
+        )
+        return decode_elicited(self._read(reply), question)
 
     async def _ask_on_page(
         self, question: Question, context: AskContext, card: _Card
@@ -282,19 +285,21 @@ class ClientSurfaces:
         a user.
         """
         params = acp.encode_permission(question, step, self.session_id, card.id)
-        reply = await self._exchange("session/request_permission", params, card)
-        return acp.decode_outcome(reply.result), reply.seconds, find_machine(reply)
-
-    async def _exchange(self, method: str, params: JsonObject, card: _Card) -> Reply:
-        reply = await self._connection.exchange(
-            method, self._show(params), reason=_NOT_OPEN, after=self._announce(card)
+        shown = self._show(params)
+        reply = self._read(
+            await self._connection.exchange(
+                "session/request_permission", shown, reason=_NOT_OPEN, after=self._announce(card)
+            )
         )
-        if self._revealed is None:
-            return reply
-        return replace(reply, result=self._revealed.inward(reply.result))
+        return acp.decode_outcome(reply.result), reply.seconds, find_machine(reply)
 
     def _show(self, params: JsonObject) -> JsonObject:
         return params if self._revealed is None else as_object(self._revealed.outward(params))
+
+    def _read(self, reply: Reply) -> Reply:
+        if self._revealed is None:
+            return reply
+        return replace(reply, result=self._revealed.inward(reply.result))
 
     def _announce(self, card: _Card) -> tuple[str, JsonObject] | None:
         """Return the update that announces the card, once."""

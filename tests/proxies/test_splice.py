@@ -5,107 +5,20 @@ is changed is changed in one place.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.acp_harness import FORM
-from support.acp_proxy import ACP, Narrow, initialize
-from support.harness import PATIENCE, environment
+from support.acp_proxy import Narrow
+from support.harness import PATIENCE
 
 from abp_bridge.jsonrpc import byte_edit
 from abp_bridge.jsonrpc.multiplex import InjectedConnection, SharedWriter
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 
 Json = Any
-
-
-ODD_LINES = [
-    b"this is no JSON\n",
-    b"\n",
-    b" \t \r\n",
-    b'[{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}]\n',
-    (
-        b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"id":8,"method":"session/cancel",'
-        b'"params":{"a":1,"a":2}}\n'
-    ),
-    (
-        b'{ "jsonrpc" : "2.0" , "id" : 12345678901234567890123 , "method" : "session/prompt" ,'
-        b' "params" : { "n" : 1.0e+05 , "m" : 1e999 } }\r\n'
-    ),
-    b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"\\u0061\\ud800"}}\n',
-    b'\xef\xbb\xbf{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
-    b'{"jsonrpc":"2.0","id":"abp-1","result":{"outcome":{"outcome":"cancelled"}}}\n',
-    b'{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"\xff\xfe\x00 no UTF-8"}}\n',
-    b'{"method":"initialize" and "session/new" broken off\n',
-    b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":"' + b"x" * 20_000_000 + b'"}\n',
-    b'{"jsonrpc":"2.0","method":"session/update","params":{"result":"elicitation/create"}}\n'
-    * 20_000,
-    b'{"jsonrpc":"2.0","id":4,"method":"session/prompt" and no line end',
-]
-
-
-# An agent that keeps what it hears in one file, and says what is in the other, byte for byte.
-PARROT = """
-import shutil
-import sys
-import threading
-
-heard, says = sys.argv[1:]
-
-
-def listen() -> None:
-    with open(heard, "wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-
-
-listener = threading.Thread(target=listen)
-listener.start()
-with open(says, "rb") as file:
-    shutil.copyfileobj(file, sys.stdout.buffer)
-sys.stdout.flush()
-listener.join()
-"""
-
-
-@pytest.mark.process
-def test_every_line_passes_byte_for_byte(tmp_path: Path) -> None:
-    heard, says = tmp_path / "heard", tmp_path / "says"
-    told = b"".join(reversed(ODD_LINES[:-1])) + ODD_LINES[-1]
-    says.write_bytes(told)
-    asked = initialize(FORM) + b"".join(ODD_LINES)
-    words = tmp_path / "stderr"
-    with words.open("wb") as errors:
-        run = subprocess.Popen(
-            [*ACP, "--app", "demo", "--", sys.executable, "-c", PARROT, heard, says],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment(),
-        )
-    watchdog = threading.Timer(PATIENCE * 2, run.kill)
-    watchdog.start()
-    assert run.stdin is not None
-    assert run.stdout is not None
-    writer = threading.Thread(target=run.stdin.write, args=(asked,))
-    writer.start()
-    # All but the line without an end comes while the host is there; after that for a moment only.
-    passed = run.stdout.read(len(told) - len(ODD_LINES[-1]))
-    writer.join()
-    run.stdin.close()
-    with run.stdout:
-        passed += run.stdout.read()
-    assert run.wait() == 0
-    watchdog.cancel()
-    assert heard.read_bytes() == asked
-    assert passed == told
-    assert words.read_bytes() == b""
 
 
 @given(st.lists(st.binary(min_size=1, max_size=12).map(lambda data: data.replace(b"x", b"\n"))))

@@ -7,7 +7,7 @@ gets `cancel`, also when the client leaves. Apps' questions go by `mcp_endpoint`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,9 @@ class AgentQuestions:
         sessions: The session table.
         make_elicitor: Makes what puts the questions of one session.
         agent_name: The agent's name until it gives one.
+
+    Attributes:
+        shown: The modes of questions that the client shows itself; None for all.
     """
 
     def __init__(
@@ -58,22 +61,14 @@ class AgentQuestions:
         self._agent = agent
         self._sessions = sessions
         self._make_elicitor = make_elicitor
-        self._asks = self._asks_links = False
+        self.shown: Sequence[str] | None = None
         self._open: dict[Id, anyio.CancelScope] = {}
         self._serial = 0
         self._ended = False
 
-    def begin(self, *, asks_links: bool) -> None:
-        """The client has no forms: ask from now on, and if it has no links either, answer those."""
-        self._asks, self._asks_links = True, asks_links
-
-    def stop(self) -> None:
-        """Leave later questions to the client."""
-        self._asks = False
-
     def are_ours(self, params: JsonObject) -> bool:
-        """Whether a question is ours to answer: the client shows it, if it can, and no other."""
-        return self._asks and (self._asks_links or params.get("mode") != "url")
+        """Whether a question is ours to answer."""
+        return self.shown is not None and params.get("mode") not in self.shown
 
     async def answer(self, request: Request) -> None:
         """Ask, and answer the agent."""

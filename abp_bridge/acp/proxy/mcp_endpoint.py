@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
@@ -22,16 +23,16 @@ from abp_bridge.jsonrpc.connection import JsonRpcConnection
 from abp_bridge.jsonrpc.files import make_folder, remove_folder
 from abp_bridge.jsonrpc.protocol import JsonRpcProtocol
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, accept, listen
-from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.mcp.connection import McpConnection, encode_cancel
 from abp_bridge.mcp.server import McpServer
-from abp_bridge.mcp.tool_list import ToolList
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from abp_bridge.acp.proxy.sessions import ClientSession
+    from abp_bridge.jsonrpc.tap import Tap
     from abp_bridge.mcp.session import McpSession
+    from abp_bridge.mcp.tool_list import ToolList
     from abp_bridge.session.bridge import Bridge
     from abp_bridge.session.host import Host
 
@@ -45,10 +46,11 @@ RETRY = 0.1  # seconds after an accept that failed, as where no descriptor is fr
 MAX_PARENT = 70  # bytes; some systems take 103 for the path of a socket
 
 
+@dataclass(slots=True)
 class McpEndpoint:
     """The injected servers of one proxy.
 
-    Args:
+    Attributes:
         begin: Makes the bridge of one connection, which lives in the given tasks.
         make_session: Makes the MCP session of one connection.
         modern: As in `McpServer`.
@@ -56,27 +58,23 @@ class McpEndpoint:
         make_tools: Makes the tool list of one connection.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[Host, TaskGroup], Bridge],
-        make_session: Callable[[McpConnection, Callable[[Host], Bridge]], McpSession],
-        *,
-        modern: bool,
-        make_tap: Callable[[], Tap] = lambda: unobserved_stream,
-        make_tools: Callable[[], ToolList] = ToolList,
-    ) -> None:
-        self._begin = begin
-        self._make_session = make_session
-        self._modern = modern
-        self._make_tap = make_tap
-        self._make_tools = make_tools
-        self._sessions: dict[str, ClientSession] = {}
-        self._launched: set[str] = set()  # of the tokens of those, who have been here
-        self._folder = ""
-        self._socket: socket.socket | None = None
-        self._opened = anyio.Event()
-        self._unauthenticated = anyio.CapacityLimiter(MAX_UNAUTHENTICATED)
-        self._served: dict[anyio.CancelScope, anyio.Event] = {}  # connections, and whether closed
+    begin: Callable[[Host, TaskGroup], Bridge]
+    make_session: Callable[[McpConnection, Callable[[Host], Bridge]], McpSession]
+    modern: bool
+    make_tap: Callable[[], Tap]
+    make_tools: Callable[[], ToolList]
+    _sessions: dict[str, ClientSession] = field(default_factory=dict)  # by token
+    _launched: set[str] = field(default_factory=set)  # tokens of those who have been here
+    _is_told: bool = False  # that an agent starts no servers
+    _folder: str = ""
+    _socket: socket.socket | None = None
+    _opened: anyio.Event = field(default_factory=anyio.Event)
+    _unauthenticated: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(MAX_UNAUTHENTICATED)
+    )
+    _served: dict[anyio.CancelScope, anyio.Event] = field(
+        default_factory=dict
+    )  # and whether closed
 
     def server_entry(self, session: ClientSession, taken: Collection[JsonValue]) -> JsonObject:
         """Return an `mcpServers` entry for `session`, under a name that is not `taken`."""
@@ -94,12 +92,17 @@ class McpEndpoint:
             "env": [{"name": relay.TOKEN, "value": token}],
         }
 
-    def is_launched(self, session: ClientSession) -> bool:
-        """Whether the agent has ever launched a server of this session."""
-        tokens = (
+    def check_launched(self, session: ClientSession) -> None:
+        """Warn once if an agent ignores its MCP servers, like `copilot --acp`."""
+        tokens = {
             token for token, known in self._sessions.items() if known.surfaces is session.surfaces
-        )
-        return not self._launched.isdisjoint(tokens)
+        }
+        if self._launched.isdisjoint(tokens) and not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "the agent did not start the MCP server that it was given for its session: it has"
+                " none of the apps' tools (docs/acp-clients.md)"
+            )
 
     def revoke(self, session: str) -> None:
         """Nobody is let in to this session any more."""
@@ -173,20 +176,20 @@ class McpEndpoint:
             from abp_bridge.acp.proxy.sessions import ProxiedHost
 
             def make_api(agent: Host) -> Bridge:
-                apis.append(self._begin(ProxiedHost(session, agent), tasks))
+                apis.append(self.begin(ProxiedHost(session, agent), tasks))
                 return apis[-1]
 
-            return self._make_session(connection, make_api)
+            return self.make_session(connection, make_api)
 
         async with anyio.create_task_group() as tasks:
             rpc = JsonRpcConnection(
                 JsonRpcProtocol(revealed=True),
-                *self._make_tap()(source, sink),
+                *self.make_tap()(source, sink),
                 on_message=lambda message: server.on_message(message),  # noqa: PLW0108 - made below
                 cancel_request=encode_cancel,
             )
-            connected = McpConnection(rpc, tasks, self._make_tools())
-            server = McpServer(connected, begin, modern=self._modern)
+            connected = McpConnection(rpc, tasks, self.make_tools())
+            server = McpServer(connected, begin, modern=self.modern)
             closed = self._served[serving := anyio.CancelScope()] = anyio.Event()
             try:
                 with serving:

@@ -24,7 +24,7 @@ import anyio.lowlevel
 from abp_bridge.acp.proxy.agent_questions import ELICIT, AgentQuestions
 from abp_bridge.acp.proxy.sessions import SessionTable
 from abp_bridge.core import sanitize
-from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
+from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
@@ -95,7 +95,7 @@ class Proxy:
             _make_protocol(prefix),
             _Reader(client[0], self._on_client_end),
             client[1],
-            on_message=self._on_client_message,
+            on_message=partial(self._receive, self._notify_agent, self._serve_client),
             on_protocol_error=partial(self._log_dropped, "client"),
             cancel_request=acp.encode_cancel,
         )
@@ -103,7 +103,7 @@ class Proxy:
             _make_protocol(prefix),
             _Reader(agent[0], anyio.lowlevel.checkpoint),
             agent[1],
-            on_message=self._on_agent_message,
+            on_message=partial(self._receive, self._notify_client, self._serve_agent),
             on_protocol_error=self._on_agent_error,
             rejects=False,
         )
@@ -112,7 +112,6 @@ class Proxy:
         self._questions = AgentQuestions(self._agent, self._sessions, make_elicitor, agent_name)
         self._call_soon = asyncio.get_running_loop().call_soon
         self._workers: Workers
-        self._is_told = False  # that the agent has none of the tools
         self._behind: list[Callable[[], object]] | None = None  # what waits for a prompt to end
         self._unanswered = 0  # requests of the client
         self._answered = anyio.Event()
@@ -140,14 +139,18 @@ class Proxy:
             tasks.cancel_scope.cancel()
         return self._ended or "program"
 
-    # --- messages of the client ---
-
-    def _on_client_message(self, message: Request | Notification) -> None:
+    def _receive(
+        self,
+        notify: Callable[[Notification], object],
+        serve: Callable[[Request], Awaitable[None]],
+        message: Request | Notification,
+    ) -> None:
         if isinstance(message, Notification):
-            self._call_soon(self._notify_agent, message)
+            self._call_soon(notify, message)
         else:
-            self._unanswered += 1
-            self._workers.start_soon(self._serve_client, message)
+            self._workers.start_soon(serve, message)
+
+    # --- messages of the client ---
 
     def _notify_agent(self, message: Notification) -> None:
         params, session = as_object(message.params), None
@@ -161,6 +164,7 @@ class Proxy:
 
     async def _serve_client(self, request: Request) -> None:
         serve = _FROM_CLIENT.get(request.method) if isinstance(request.params, dict) else None
+        self._unanswered += 1
         try:
             await _answer(
                 self._client, request, partial(serve, self) if serve else self._request_agent
@@ -187,26 +191,21 @@ class Proxy:
         declared = as_object(params.get("clientCapabilities"))
         capabilities = acp.decode_capabilities(declared)
         if not capabilities.form and params.get("protocolVersion") == acp.VERSION:
-            self._questions.begin(asks_links=not capabilities.url)
+            self._questions.shown = ("url",) if capabilities.url else ()
             modes = {**as_object(declared.get("elicitation")), "form": {}}
             params = {**params, "clientCapabilities": {**declared, "elicitation": modes}}
         result = await self._request_agent(request, params)
         told = as_object(result)
         info = as_object(told.get("agentInfo"))
-        names = (
-            sanitize.label(name)
-            for name in (info.get("title"), info.get("name"))
-            if isinstance(name, str)
-        )
-        self._questions.agent_name = next(filter(None, names), self._questions.agent_name)
+        for name in (info.get("name"), info.get("title")):
+            self._questions.agent_name = sanitize.label(as_text(name)) or self._questions.agent_name
         if (version := told.get("protocolVersion", acp.VERSION)) != acp.VERSION:
             logger.warning(
                 "the client and the agent speak version %s of ACP:"
                 " their messages pass, and nothing else is done",
                 sanitize.label(version, 20),
             )
-            self._endpoints = None
-            self._questions.stop()
+            self._endpoints = self._questions.shown = None
         return result
 
     async def _open(self, request: Request) -> JsonValue:
@@ -240,7 +239,8 @@ class Proxy:
             result = await self._request_agent(request)
         finally:
             await self._end_prompt(request)
-        self._check_launched(session)
+        if self._endpoints is not None:
+            self._endpoints.check_launched(session)
         return result
 
     async def _end_prompt(self, request: Request) -> None:
@@ -253,20 +253,8 @@ class Proxy:
             for go_on in behind:  # in the next turn: the response goes first
                 go_on()
 
-    def _check_launched(self, session: ClientSession) -> None:
-        """Warn once if an agent ignores its MCP servers, like `copilot --acp`."""
-        if self._endpoints is None or self._is_told or self._endpoints.is_launched(session):
-            return
-        self._is_told = True
-        logger.warning(
-            "the agent did not start the MCP server that it was given for its session: it has none"
-            " of the apps' tools (docs/acp-clients.md)"
-        )
-
     async def _close(self, request: Request) -> JsonValue:
-        """Handle `session/close` and `session/delete`: end the questions, and forget the session if
-        the agent agrees.
-        """
+        """Handle `session/close` and `session/delete`, if the agent agrees."""
         session = self._sessions.find(as_object(request.params).get("sessionId"))
         if session is not None:
             session.surfaces.turns.cancel("the user closed the session")
@@ -278,12 +266,6 @@ class Proxy:
         return result
 
     # --- messages of the agent ---
-
-    def _on_agent_message(self, message: Request | Notification) -> None:
-        if isinstance(message, Notification):
-            self._call_soon(self._notify_client, message)
-        else:
-            self._workers.start_soon(self._serve_agent, message)
 
     def _notify_client(self, message: Notification) -> None:
         if self._behind is not None:

@@ -85,7 +85,7 @@ async def joined(
             agent.streams,
             prefix="abp-test-",
             agent_name="the agent",
-            make_elicitor=Asking,  # type: ignore[arg-type]
+            make_elicitor=Asking,
             page=page,
             endpoints=None,
             on_noise=noise.append,
