@@ -23,9 +23,6 @@ from bench.table import Row, Sample
 from bench.traffic import TURN, Turns, in_turns, rounds
 
 CHUNKS = 5_000
-LOOKED_AT = (  # while a prompt runs, the proxy reads every line that has a member of this name
-    "result"
-)
 
 
 def acp(bench: Bench) -> list[Row]:
@@ -40,7 +37,6 @@ def _carrying(bench: Bench) -> list[Row]:
         "request": _requests,
         "prompt": _prompts,
         "chunk": _chunks,
-        "looked": _chunks_looked_at,
     }
 
     def begin(stack: ExitStack) -> Turns:
@@ -70,19 +66,13 @@ def _carrying(bench: Bench) -> list[Row]:
                 cpu[f"{key} {LINE_PUMP}"],
             ),
         ]
-    for key, figure in (
-        ("chunk", f"one of {CHUNKS:,} chunks in a row"),
-        ("looked", f"one of {CHUNKS:,} chunks in a row, all looked at"),
-    ):
-        ours, theirs = (
-            _times(1000, took[f"{key} {PROXY}"]),
-            _times(1000, took[f"{key} {LINE_PUMP}"]),
-        )
-        rows.append(Row(f"acp.{key}", figure, "us", ours, LINE_PUMP, theirs))
-        ours, theirs = (
-            _times(1000 / CHUNKS, cpu[f"{key} {subject}"]) for subject in (PROXY, LINE_PUMP)
-        )
-        rows.append(Row(f"acp.{key}.cpu", f"{figure}: CPU", "us", ours, LINE_PUMP, theirs))
+    figure = f"one of {CHUNKS:,} chunks in a row"
+    ours, theirs = (_times(1000, took[f"chunk {subject}"]) for subject in (PROXY, LINE_PUMP))
+    rows.append(Row("acp.chunk", figure, "us", ours, LINE_PUMP, theirs))
+    ours, theirs = (
+        _times(1000 / CHUNKS, cpu[f"chunk {subject}"]) for subject in (PROXY, LINE_PUMP)
+    )
+    rows.append(Row("acp.chunk.cpu", f"{figure}: CPU", "us", ours, LINE_PUMP, theirs))
     return rows
 
 
@@ -197,15 +187,11 @@ def _prompts(editor: Editor) -> list[float]:
     return [editor.request("session/prompt", editor.words("0"))[0] for _ in range(TURN)]
 
 
-def _chunks(editor: Editor, word: str = "") -> list[float]:
-    id, left = editor.ask_for("session/prompt", editor.words(f"{CHUNKS} {word}"))
+def _chunks(editor: Editor) -> list[float]:
+    id, left = editor.ask_for("session/prompt", editor.words(f"{CHUNKS} "))
     editor.skip(CHUNKS)
     came, _ = editor.wait_for(id)
     return [(came - left) / CHUNKS]
-
-
-def _chunks_looked_at(editor: Editor) -> list[float]:
-    return _chunks(editor, LOOKED_AT)
 
 
 def _times(factor: float, sample: Sample) -> Sample:

@@ -231,6 +231,7 @@ class JsonRpcConnection:
         self._closed = False
         self._broken = False  # nothing can be written any more
         self._is_mute = False  # nothing is to be
+        self._is_flushing = False  # at the end of this turn
         self.feeds: JsonRpcConnection | None = None
         self.arrived = 0.0
         self.coalesced = 0
@@ -400,8 +401,19 @@ class JsonRpcConnection:
         self._enqueue(self._new_key("line"), line)
 
     def forward_notification(self, method: str, params: JsonValue) -> None:
-        """Pass a notification on. None is dropped: who reads them waits (`feeds`)."""
-        self._enqueue(self._new_key("line"), self._protocol.notify(method, params))
+        """Pass a notification on, with those of the same turn of the loop.
+
+        None is dropped: who reads them waits (`feeds`).
+        """
+        self._enqueue(self._new_key("line"), self._protocol.notify(method, params), deferred=True)
+        if not self._is_flushing:
+            self._is_flushing = True
+            asyncio.get_running_loop().call_soon(self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self._is_flushing = False
+        if self._outbox and not self._tail:
+            self._flush_now()
 
     def forward_error(self, id: Id, error: JsonObject) -> None:
         """Answer request `id` with another peer's error, member by member."""
