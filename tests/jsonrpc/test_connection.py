@@ -326,6 +326,28 @@ async def test_deferred_notification_is_sent_with_the_next_message() -> None:
         assert ends.sink.writes == 1
 
 
+async def test_forwarded_notifications_of_one_turn_are_sent_together() -> None:
+    async with running() as ends:
+        for name in ("a", "b"):
+            ends.link.forward_notification(name, None)
+        await until(lambda: ends.sink.writes)
+        assert (ends.sink.methods, ends.sink.writes) == (["a", "b"], 1)
+        ends.link.forward_notification("c", None)
+        ends.link.notify("d")
+        assert ends.sink.methods == ["a", "b", "c", "d"]
+
+
+async def test_connection_without_output_is_still_read() -> None:
+    async with running(room=0) as ends:
+        ends.link.notify("never sent")
+        ends.link.end_output()
+        ends.link.notify("too late")
+        await ends.link.sent()
+        ends.source.say(method="heard")
+        await until(lambda: ends.messages)
+        assert (ends.sink.closed, ends.sink.methods) == (True, [])
+
+
 async def test_deferred_notification_is_not_held_on_a_shared_stream() -> None:
     async with running(shared=True) as ends:
         ends.link.notify("ended", deferred=True)

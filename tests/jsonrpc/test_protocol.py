@@ -339,6 +339,7 @@ LOST_ANSWERS: dict[str, tuple[bytes, str]] = {
     ),
     "no JSON": (b'{"jsonrpc":"2.0","id":"abp-1","result":NaN}', "NaN is not JSON"),
     "cut off": (b'{"jsonrpc":"2.0","id":"abp-1","result":[', "Parse error"),
+    "nothing in it": (b'{"jsonrpc":"2.0","id":"abp-1"}', "needs a method, a result or an error"),
 }
 
 

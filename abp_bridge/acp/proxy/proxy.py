@@ -96,7 +96,7 @@ class Proxy:
             _Reader(client[0], self._on_client_end),
             client[1],
             on_message=partial(self._receive, self._notify_agent, self._serve_client),
-            on_protocol_error=partial(self._log_dropped, "client"),
+            on_protocol_error=partial(self._drop, "client"),
             cancel_request=acp.encode_cancel,
         )
         self._agent = JsonRpcConnection(
@@ -104,7 +104,7 @@ class Proxy:
             _Reader(agent[0], anyio.lowlevel.checkpoint),
             agent[1],
             on_message=partial(self._receive, self._notify_client, self._serve_agent),
-            on_protocol_error=self._on_agent_error,
+            on_protocol_error=partial(self._drop, "agent"),
             rejects=False,
         )
         self._client.feeds, self._agent.feeds = self._agent, self._client
@@ -164,26 +164,13 @@ class Proxy:
 
     async def _serve_client(self, request: Request) -> None:
         serve = _FROM_CLIENT.get(request.method) if isinstance(request.params, dict) else None
+        answer = serve(self, request) if serve else self._pass(self._agent, request)
         self._unanswered += 1
         try:
-            await _answer(
-                self._client, request, partial(serve, self) if serve else self._request_agent
-            )
+            await _answer(self._client, request, answer)
         finally:
             self._unanswered -= 1
             self._answered.set()
-
-    async def _request_agent(self, request: Request, params: JsonObject | None = None) -> JsonValue:
-        """Pass a request on, with other `params` if given, and return the agent's result.
-
-        Raises RemoteError, ConnectionClosedError.
-        """
-        given = request.params if params is None else params
-        try:
-            reply = await self._agent.exchange(request.method, given, reason=None, id=request.id)
-        finally:
-            await self._wait_turn()
-        return reply.result
 
     async def _initialize(self, request: Request) -> JsonValue:
         params = as_object(request.params)
@@ -194,7 +181,7 @@ class Proxy:
             self._questions.shown = ("url",) if capabilities.url else ()
             modes = {**as_object(declared.get("elicitation")), "form": {}}
             params = {**params, "clientCapabilities": {**declared, "elicitation": modes}}
-        result = await self._request_agent(request, params)
+        result = await self._pass(self._agent, request, params)
         told = as_object(result)
         info = as_object(told.get("agentInfo"))
         for name in (info.get("name"), info.get("title")):
@@ -211,7 +198,7 @@ class Proxy:
     async def _open(self, request: Request) -> JsonValue:
         """Handle `session/new` and `session/fork`: the agent names the session in its result."""
         session = self._sessions.make()
-        result = await self._request_agent(request, self._add_server(request, session))
+        result = await self._pass(self._agent, request, self._add_server(request, session))
         if isinstance(name := as_object(result).get("sessionId"), str):
             self._sessions.add(name, session)
         return result
@@ -219,7 +206,7 @@ class Proxy:
     async def _reopen(self, request: Request) -> JsonValue:
         """Handle `session/load` and `session/resume`."""
         session = self._sessions.find_or_make(as_object(request.params).get("sessionId"))
-        return await self._request_agent(request, self._add_server(request, session))
+        return await self._pass(self._agent, request, self._add_server(request, session))
 
     def _add_server(self, request: Request, session: ClientSession | None) -> JsonObject:
         params = as_object(request.params)
@@ -233,10 +220,10 @@ class Proxy:
     async def _prompt(self, request: Request) -> JsonValue:
         session = self._sessions.find_or_make(as_object(request.params).get("sessionId"))
         if session is None:
-            return await self._request_agent(request)
+            return await self._pass(self._agent, request)
         self._sessions.begin_prompt(request.id, session)
         try:
-            result = await self._request_agent(request)
+            result = await self._pass(self._agent, request)
         finally:
             await self._end_prompt(request)
         if self._endpoints is not None:
@@ -258,7 +245,7 @@ class Proxy:
         session = self._sessions.find(as_object(request.params).get("sessionId"))
         if session is not None:
             session.surfaces.turns.cancel("the user closed the session")
-        result = await self._request_agent(request)
+        result = await self._pass(self._agent, request)
         if session is not None:
             self._sessions.remove(session.surfaces.session_id)
             if self._endpoints is not None:
@@ -269,7 +256,7 @@ class Proxy:
 
     def _notify_client(self, message: Notification) -> None:
         if self._behind is not None:
-            self._behind.append(partial(self._call_soon, self._notify_client, message))
+            self._behind.append(lambda: self._call_soon(self._notify_client, message))
             return
         params = as_object(message.params)
         if message.method == acp.CANCEL_REQUEST and self._questions.cancel(params.get("requestId")):
@@ -284,13 +271,7 @@ class Proxy:
         if request.method == ELICIT and self._questions.are_ours(as_object(request.params)):
             await self._questions.answer(request)
         else:
-            await _answer(self._agent, request, self._request_client)
-
-    async def _request_client(self, request: Request) -> JsonValue:
-        reply = await self._client.exchange(
-            request.method, request.params, reason=None, id=request.id
-        )
-        return reply.result
+            await _answer(self._agent, request, self._pass(self._client, request))
 
     async def _wait_turn(self) -> None:
         """Wait while the end of a prompt, which was read before, is held back."""
@@ -298,18 +279,30 @@ class Proxy:
             self._behind.append((ended := anyio.Event()).set)
             await ended.wait()
 
-    def _on_agent_error(self, odd: UnmatchedResponse | InvalidMessage) -> None:
-        """Log what the agent prints that is not a message: a reply without an id helps no one."""
-        if isinstance(odd, InvalidMessage):
-            if odd.id is None and odd.line:
-                self._on_noise(odd.line + b"\n")
-                return
-            self._agent.send_line(odd.reply)
-        self._log_dropped("agent", odd)
+    # --- messages of either ---
 
-    def _log_dropped(self, speaker: str, odd: UnmatchedResponse | InvalidMessage) -> None:
+    async def _pass(
+        self, reader: JsonRpcConnection, request: Request, params: JsonObject | None = None
+    ) -> JsonValue:
+        """Pass a request on, with other `params` if given, and return the result.
+
+        Raises RemoteError, ConnectionClosedError.
+        """
+        given = request.params if params is None else params
+        try:
+            reply = await reader.exchange(request.method, given, reason=None, id=request.id)
+        finally:
+            await self._wait_turn()
+        return reply.result
+
+    def _drop(self, speaker: str, odd: UnmatchedResponse | InvalidMessage) -> None:
         if isinstance(odd, InvalidMessage):
             why = odd.reason
+            if speaker == "agent" and odd.id is None and odd.line:  # it prints something
+                self._on_noise(odd.line + b"\n")
+                return
+            if speaker == "agent":
+                self._agent.send_line(odd.reply)
         elif isinstance(odd.id, str) and odd.id.startswith(self._prefix):
             return  # a late answer to us
         else:
@@ -386,13 +379,11 @@ def _add_version(message: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return message
 
 
-async def _answer(
-    asker: JsonRpcConnection, request: Request, resolve: Callable[[Request], Awaitable[JsonValue]]
-) -> None:
-    """Answer with what `resolve` returns, or with the error that the other side answered."""
+async def _answer(asker: JsonRpcConnection, request: Request, result: Awaitable[JsonValue]) -> None:
+    """Answer with the result, or with the error that the other side answered."""
     try:
         try:
-            asker.respond(request.id, await resolve(request))
+            asker.respond(request.id, await result)
         except RemoteError as problem:
             asker.forward_error(request.id, problem.error)
     except ConnectionClosedError:

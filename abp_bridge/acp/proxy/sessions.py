@@ -129,11 +129,9 @@ class SessionTable:
         session.surfaces = self._by_name.setdefault(name, session).surfaces
 
     def remove(self, name: str) -> None:
-        """Forget a session, if it is known."""
         self._by_name.pop(name, None)
 
     def begin_prompt(self, prompt: Id, session: ClientSession) -> None:
-        """Begin a prompt in `session`: its user can be asked now."""
         session.surfaces.turns.begin(prompt)
         self._by_prompt[prompt] = session
 

@@ -17,6 +17,7 @@ from support.acp_harness import FORM, check_params
 from support.acp_proxy import CONFIRM, compact, proxied
 from support.harness import PATIENCE
 
+from abp_bridge.acp.proxy import proxy
 from abp_bridge.acp.proxy.proxy import Proxy
 from abp_bridge.jsonrpc.connection import MAX_PASSED
 from abp_bridge.jsonrpc.memory_pipe import ROOM, MemoryPipe, write_all
@@ -80,7 +81,7 @@ async def joined(
     noise = [] if noise is None else noise
     page: Any = None
     async with anyio.create_task_group() as tasks:
-        proxy = Proxy(
+        joint = Proxy(
             client.streams,
             agent.streams,
             prefix="abp-test-",
@@ -90,7 +91,7 @@ async def joined(
             endpoints=None,
             on_noise=noise.append,
         )
-        tasks.start_soon(proxy.run)
+        tasks.start_soon(joint.run)
         params = {"protocolVersion": 1, "clientCapabilities": capabilities or {}}
         client.send(id=0, method="initialize", params=params)
         agent.send(id=(await agent.next())["id"], result={"protocolVersion": 1})
@@ -336,6 +337,20 @@ async def test_agent_that_ends_leaves_errors_for_open_requests() -> None:
             (2, -32603),
             (3, -32603),
         ]
+
+
+async def test_client_that_leaves_ends_a_proxy_whose_agent_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proxy, "DRAIN", 0.01)
+    async with joined() as (client, _):
+        update = compact({**LAST, "params": ["x" * 1000]}).encode() + b"\n"
+        while client.spoken.write_nowait(update):
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+        client.spoken.close()
+        with anyio.fail_after(PATIENCE):
+            await client.heard.wait_closed()
 
 
 async def test_response_too_deep_to_be_written_is_an_error() -> None:

@@ -8,10 +8,41 @@ from typing import Any
 
 import anyio
 import pytest
-from support.acp_harness import pressing
-from support.acp_proxy import CONFIRM, YES, ask, opened, play, proxied, said_in
+from support.acp_harness import FORM, pressing
+from support.acp_proxy import CONFIRM, YES, ask, form, opened, play, proxied, said_in
+
+from abp_bridge.acp.proxy.sessions import SessionTable
+from abp_bridge.jsonrpc.connection import Reply
+from abp_bridge.protocols.mcp.server_elicitation import decode_question
+from abp_bridge.session.context import NO_CONTEXT
 
 Json = Any
+
+
+class Connection:
+    """A client that picks the first option of a form."""
+
+    async def exchange(self, method: str, params: Json, **more: Json) -> Reply:
+        self.shown = params["requestedSchema"]["properties"]["seat"]["oneOf"][0]["const"]
+        return Reply({"action": "accept", "content": {"seat": self.shown}}, 1.0)
+
+    def postpone(self, tell: Json) -> None: ...
+
+
+async def test_hidden_characters_of_a_question_are_shown_and_restored() -> None:
+    """Though what only passes on the same connection is not changed."""
+    client: Json = Connection()
+    page: Json = None
+    table = SessionTable(client, page, "card-")
+    table.client = {"clientCapabilities": FORM}
+    session = table.make("s1")
+    table.begin_prompt(1, session)
+    asked = form(seat={"type": "string", "enum": ["a\u200bb", "c"]})["elicit"]
+    question = decode_question(asked, id="q", origin="agent", destructive=False)
+    [variant, *_] = session.surfaces.variants()
+    response = await session.surfaces.prompt(question, NO_CONTEXT, variant)
+    assert client.shown == r"a\u200bb"
+    assert response.content == {"seat": "a\u200bb"}
 
 
 async def test_each_session_has_its_own_apps_and_questions() -> None:
