@@ -34,6 +34,7 @@ from abp_bridge.jsonrpc.connection import (
 )
 from abp_bridge.jsonrpc.loop import Workers
 from abp_bridge.jsonrpc.protocol import (
+    END,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     InvalidMessage,
@@ -299,7 +300,7 @@ class Proxy:
         if isinstance(odd, InvalidMessage):
             why = odd.reason
             if speaker == "agent" and odd.id is None and odd.line:  # it prints something
-                self._on_noise(odd.line + b"\n")
+                self._on_noise(odd.line + (b"\n" if len(odd.line) < END else b" ... (cut)\n"))
                 return
             if speaker == "agent":
                 self._agent.send_line(odd.reply)
