@@ -32,8 +32,8 @@ from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
-from abp_bridge.protocols.mcp.modern import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
-from abp_bridge.protocols.mcp.translation import URL_REQUIRED, urls_required
+from abp_bridge.protocols.mcp.revisions import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
+from abp_bridge.protocols.mcp.revisions import URL_REQUIRED, urls_required
 from abp_bridge.session.app import Absence, AppError, AppListener, only_error
 from abp_bridge.session.context import AskContext
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +13,13 @@ import anyio
 
 from abp_bridge.cli.compose import Composition, find_obstacle
 from abp_bridge.cli.options import load_session_settings
-from abp_bridge.cli.program import run_program, wait_for_end
-from abp_bridge.cli.refusal import FIRST_WORDS
+from abp_bridge.cli.program import NO_PROGRAM
 from abp_bridge.cli.runtime import give_up, signals_interrupt
 from abp_bridge.core.sanitize import command_name, label
 from abp_bridge.jsonrpc.loop import OPTIONS
-from abp_bridge.jsonrpc.memory_pipe import MemoryPipe
+from abp_bridge.jsonrpc.stderr import Stderr
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
+from abp_bridge.jsonrpc.subprocess import spawn
 from abp_bridge.log import print_message, warn_if_interactive
 from abp_bridge.protocols.mcp.client import ERAS
 from abp_bridge.settings import Settings, usual_settings
@@ -29,10 +27,9 @@ from abp_bridge.settings import Settings, usual_settings
 if TYPE_CHECKING:
     import argparse
 
-    from abp_bridge.jsonrpc.carrier import Side
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
-    from abp_bridge.jsonrpc.stderr import Stderr
     from abp_bridge.jsonrpc.subprocess import Child
+    from abp_bridge.mcp.server_link import Pipes
 
 
 HELP = "an MCP server whose questions reach you, for a host to launch in place of the server"
@@ -50,9 +47,9 @@ server asks reaches you. Give the host this command where it has the server's:
   can ask: you answer in the host where it shows questions, else on a page that opens in your
   browser (--page off switches that off), or at your terminal (--tty).
 - Nobody there is 'cancel', your no is 'decline', and no host answers in your place.
-- Everything else passes byte for byte, both ways. The server's stderr is ours, and so is its exit
-  code. Over HTTP, and where the host speaks MCP 2026-07-28 and the server does not, or the other
-  way round, it passes as the same values.
+- Everything else passes value for value, both ways; between MCP 2026-07-28 and an older revision it
+  is translated. The server's stderr is ours, and so is its exit code.
+- A server that ends between two requests is started again.
 
 A server that asks, to try it: docs/examples/notes_server.py
 """
@@ -81,110 +78,103 @@ def run_mcp(options: argparse.Namespace) -> int:
 async def _serve(
     settings: Settings, command: Sequence[str], source: StreamReader, sink: StreamWriter
 ) -> int:
-    code = 0
+    server = _Server(settings, command)
     serving = anyio.CancelScope()
     async with signals_interrupt(lambda number: serving.cancel()):
         with serving:
             async with anyio.create_task_group() as tasks:
                 composition = Composition(settings, "mcp", tasks)
-                proxy = _Proxy(settings, command, composition, source, sink)
                 if command:
-                    code = await run_program(
-                        command,
-                        ("server", "host"),
-                        tasks,
-                        proxy.carry_child,
-                        proxy.carry_failure,
-                        prefix=f"[{label(command_name(command))}] ",
-                    )
-                else:
-                    await proxy.carry_over_http()
-                    tasks.cancel_scope.cancel()
-    return code
+                    tasks.start_soon(server.stderr.copy_lines)
+                try:
+                    await _join(settings, server, composition, (source, sink))
+                finally:
+                    await server.stderr.aclose()
+                tasks.cancel_scope.cancel()
+    return server.exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class _Proxy:
-    """The host's connection to its server: a child, one that cannot be started, or an address."""
+async def _join(
+    settings: Settings,
+    server: _Server,
+    composition: Composition,
+    host: tuple[ByteReader, ByteWriter],
+) -> None:
+    from abp_bridge.mcp.proxy.proxy import Policy, run_proxy
 
-    settings: Settings
-    command: Sequence[str]
-    composition: Composition
-    source: StreamReader
-    sink: StreamWriter
+    policy = Policy(
+        server.name,
+        partial(_find_obstacle, settings),
+        server.stderr.say,
+        settings.confirm,
+        _find_roots(settings),
+        can_sample=settings.sampling is not None,
+        era=next((era for era in ERAS if era == settings.era), None),
+        pending_timeout=settings.park_timeout,
+    )
+    await run_proxy(
+        composition.tap("host")(*host),
+        server.open if server.command else server.open_http,
+        policy=policy,
+        make_elicitor=composition.make_mcp_elicitor,
+        tap_server=composition.tap("server"),
+    )
 
-    async def carry_child(self, server: Child, stderr: Stderr) -> Side:
-        async def ending() -> str:
-            await wait_for_end(server)
-            return f"the server ({self._server_name()}) ended ({server.exit})"
 
-        return await self._carry(server.stdout, server.stdin, stderr.say, ending)
+class _Server:
+    """The server: a command that is started, again where it has ended, or an address.
 
-    async def carry_failure(self, why: str) -> None:
-        async def ending() -> str:
-            return f"the server ({self._server_name()}) cannot be started: {why}"
+    Attributes:
+        exit_code: Of its last process, where that ended before its host did.
+    """
 
-        nothing = MemoryPipe()
-        nothing.close()
-        with anyio.move_on_after(FIRST_WORDS):
-            await self._carry(nothing, nothing, lambda data: None, ending)
+    def __init__(self, settings: Settings, command: Sequence[str]) -> None:
+        self.command = command
+        self.exit_code = 0
+        self._settings = settings
+        self._starts = 0
+        prefix = f"[{label(command_name(command))}] " if command else ""
+        self.stderr = Stderr("server", prefix.encode())
 
-    async def carry_over_http(self) -> None:
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Child]:
+        """Start it. Raises OSError."""
+        self._starts += 1
+        self.exit_code = NO_PROGRAM
+        if self._starts > 1:
+            print_message("the server is started again")
+        try:
+            async with spawn(self.command, overhear=self.stderr.say) as child:
+                self.exit_code = 0
+                try:
+                    yield child
+                finally:
+                    code = child.process.returncode
+                    if code is not None:
+                        self.exit_code = code if code >= 0 else 128 - code
+                        print_message(f"the server {self.command[0]} ended ({child.exit})")
+        except OSError as problem:
+            if self.exit_code == NO_PROGRAM:
+                print_message(f"the server cannot be started: {problem}")
+            raise
+
+    @asynccontextmanager
+    async def open_http(self) -> AsyncIterator[Pipes]:
+        """Connect to its address. Raises OSError."""
         from abp_bridge.mcp.client import connect
         from abp_bridge.mcp.oauth import sign_in
 
-        async def ending() -> str:
-            return f"the connection to the server at {self._server_name()} ended"
-
-        url, token = str(self.settings.server_url), self.settings.server_token
+        url, token = str(self._settings.server_url), self._settings.server_token
         auth = None if token else await sign_in(url, _send_to_sign_in)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with connect(url, headers=headers, auth=auth) as server:
-            await self._carry(server.stdout, server.stdin, lambda data: None, ending)
+        async with connect(url, headers=headers, auth=auth) as pipes:
+            yield pipes
 
-    async def _carry(
-        self,
-        reader: ByteReader,
-        writer: ByteWriter,
-        overhear: Callable[[bytes], None],
-        ending: Callable[[], Awaitable[str]],
-    ) -> Side:
-        from abp_bridge.mcp.proxy.eras import translated
-        from abp_bridge.mcp.proxy.proxy import run_proxy
-        from abp_bridge.mcp.proxy.router import Policy
-
-        settings, tap = self.settings, self.composition.tap
-        async with translated(
-            tap("host")(self.source, self.sink),
-            tap("server")(reader, writer),
-            pending_timeout=settings.park_timeout,
-            origin=self._server_name,
-            era=next((era for era in ERAS if era == settings.era), None),
-            discover_first=not self.command,
-        ) as sides:
-            policy = Policy(
-                self._server_name,
-                partial(_find_obstacle, settings),
-                ending,
-                overhear,
-                settings.confirm,
-                _find_roots(settings),
-                can_sample=settings.sampling is not None,
-            )
-            return await run_proxy(
-                sides.host,
-                sides.server,
-                prefix=f"abp-{os.urandom(4).hex()}-",
-                policy=policy,
-                make_elicitor=partial(
-                    self.composition.make_mcp_elicitor, find_pending=sides.find_pending
-                ),
-            )
-
-    def _server_name(self) -> str:
+    def name(self) -> str:
+        """Its name for the user."""
         from abp_bridge.core.redact.command import show_command  # for its table of secrets' names
 
-        url = str(self.settings.server_url)
+        url = str(self._settings.server_url)
         return show_command(self.command) if self.command else _name_of(url)
 
 

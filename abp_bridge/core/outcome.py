@@ -128,6 +128,7 @@ class AnsweredBy(enum.Enum):
     UNKNOWN = "unknown"  # a host, and nothing speaks for a person or against one
     MODEL = "model"
     SCRIPT = "script"  # written down before the question came
+    SERVER = "server"  # the server itself: it says that the user was at its address
     DEFAULT = "default"  # the app's own default, for a preference only
     NOBODY = "nobody"
 

@@ -13,7 +13,7 @@ import logging
 import math
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -242,14 +242,19 @@ class JsonRpcConnection:
         lost = {"replacedByNewer": self.coalesced + replaced, "dropped": self.dropped}
         return lost if any(lost.values()) else {}
 
-    async def run(self) -> None:
+    async def run(self, on_end: Callable[[], Awaitable[None]] | None = None) -> None:
         """Carry messages until either stream closes; open requests then fail with
         ConnectionClosedError.
+
+        Args:
+            on_end: Runs when the other side says no more, before anything is closed.
         """
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write_outbox, tasks.cancel_scope)
                 await self._read_stream()
+                if on_end is not None and not self._broken and not self._closed:
+                    await on_end()
                 with anyio.move_on_after(0 if self._broken else FAREWELL):
                     await self.sent()
                 tasks.cancel_scope.cancel()
@@ -440,6 +445,8 @@ class JsonRpcConnection:
             await self._until(MAX_OUTBOX)
             if self.feeds is not None:
                 await self.feeds._until(MAX_PASSED)
+        if self._unfinished is not None and not self._closed:
+            self._handle_bytes(b"\n")  # the last line had no end
 
     def _handle_bytes(self, data: bytes) -> bool:
         """Act on what came; whether more can be taken before what waits is written."""
@@ -448,8 +455,13 @@ class JsonRpcConnection:
         for event in self._protocol.receive(data):
             self._dispatch(event)
         self._unfinished = None if data.endswith(b"\n") else came if b"\n" in data else self.arrived
-        is_held = self.feeds is not None and self.feeds._queued > MAX_PASSED
-        return self._queued <= MAX_OUTBOX and not is_held
+        return self._queued <= MAX_OUTBOX and not self.is_held
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is read, as much waits to be passed on."""
+        feeds = self.feeds
+        return feeds is not None and feeds._queued > MAX_PASSED and not feeds._closed
 
     async def _until(self, size: int) -> None:
         """Wait until no more than `size` bytes are still to be written."""

@@ -43,7 +43,7 @@ from abp_bridge.core.json_value import (
 from abp_bridge.core.sanitize import label
 from abp_bridge.jsonrpc.memory_pipe import MemoryPipe, write_all
 from abp_bridge.jsonrpc.protocol import INVALID_REQUEST, Id, dump, is_id
-from abp_bridge.protocols.mcp.modern import VERSION
+from abp_bridge.protocols.mcp.revisions import VERSION
 from abp_bridge.protocols.mcp.server import UNREACHED
 
 if TYPE_CHECKING:

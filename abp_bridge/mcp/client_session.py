@@ -51,7 +51,7 @@ from abp_bridge.jsonrpc.program_lines import (
     ProgramListener,
     as_error,
 )
-from abp_bridge.protocols.mcp import modern
+from abp_bridge.protocols.mcp import revisions
 from abp_bridge.protocols.mcp.client import MODERN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import Id
 from abp_bridge.mcp.tool_list import ToolList
 from abp_bridge.protocols.mcp.client import LEGACY, LOG_LEVELS, McpClientInfo
-from abp_bridge.protocols.mcp.modern import MAX_UPDATES, UPDATES, listens, tag
+from abp_bridge.protocols.mcp.revisions import MAX_UPDATES, UPDATES, listens, tag
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -50,8 +50,8 @@ class RequestState:
     round: int
 
 
-class ToolRequest:
-    """A host's request while it waits for a call.
+class HostRequest:
+    """A host's request while it waits for its answer.
 
     Attributes:
         received_at: By the loop's clock, in seconds; so is `first_byte_at`.
@@ -62,13 +62,17 @@ class ToolRequest:
         state: The decoded `requestState` of an earlier round.
     """
 
-    def __init__(self, id: Id, client: McpClientInfo, first_byte_at: float) -> None:
+    def __init__(
+        self, id: Id, client: McpClientInfo, first_byte_at: float, method: str, params: JsonObject
+    ) -> None:
         self.id = id
+        self.method = method
+        self.params = params
         self.client = client
         self.scope = anyio.CancelScope()
         self.received_at = now()
         self.first_byte_at = first_byte_at
-        self.token: JsonValue = None
+        self.token = as_object(params.get("_meta")).get("progressToken")
         self.progress: Progress | None = None
         self.tool = ""
         self.arguments: JsonObject = {}
@@ -77,9 +81,11 @@ class ToolRequest:
         self.on_sent: OnSent | None = None
         self.state: RequestState | None = None
         self.output_schema: Promise | None = None
+        self.cancel_reason = ""
 
     def cancel_request(self, reason: str) -> None:
         """Cancel at once: nothing that the same read brings can still answer its questions."""
+        self.cancel_reason = reason
         if self.on_cancel is not None:
             self.on_cancel(reason)
         self.scope.cancel()
@@ -132,12 +138,15 @@ class Subscriptions:
     def stop_logging(self, id: Id) -> None:
         self._logged.pop(id, None)
 
+    def wants_log(self, level: str) -> bool:
+        """Whether a running request wants logs of this level; an unknown one is the highest."""
+        rank = LOG_LEVELS.index(level) if level in LOG_LEVELS else len(LOG_LEVELS)
+        return any(rank >= least for least in self._logged.values())
+
     def log(self, params: JsonObject, key: Hashable = None) -> None:
         """Send `notifications/message` if its level is wanted; `key` replaces a queued one."""
         level = LOG_LEVELS.index(params["level"])
-        if (self.initialized and level >= self.level) or any(
-            level >= least for least in self._logged.values()
-        ):
+        if (self.initialized and level >= self.level) or self.wants_log(params["level"]):
             topic = as_text(as_object(params["data"]).get("event"))
             self._rpc.notify("notifications/message", params, key=key, topic=topic)
 

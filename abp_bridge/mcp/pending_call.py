@@ -18,16 +18,16 @@ import anyio.lowlevel
 from abp_bridge.core.json_value import JsonObject
 from abp_bridge.jsonrpc.connection import Reply
 from abp_bridge.protocols.mcp.client import McpClientInfo, decode_capabilities
-from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
+from abp_bridge.protocols.mcp.revisions import MAX_ROUNDS
 from abp_bridge.session.surface import RouteChangedError
 
 if TYPE_CHECKING:
     from abp_bridge.core.ledger import Progress
-    from abp_bridge.mcp.connection import ToolRequest
+    from abp_bridge.mcp.connection import HostRequest
     from abp_bridge.session.call import Call
 
 # How a call ended, as the result of this request; raises RpcError for an error.
-EncodeResult = Callable[["ToolRequest"], JsonObject]
+EncodeResult = Callable[["HostRequest"], JsonObject]
 
 
 @dataclass(slots=True)
@@ -95,11 +95,11 @@ class PendingCall:
     """
 
     def __init__(
-        self, call: Call | RunningCall, request: ToolRequest, *, has_wait: bool = True
+        self, call: Call | RunningCall, request: HostRequest, *, has_wait: bool = True
     ) -> None:
         self.call = call
         self.has_wait = has_wait
-        self.waiters: list[ToolRequest] = []
+        self.waiters: list[HostRequest] = []
         self.questions: dict[str, PendingQuestion] = {}
         self.pending_progress: Progress | None = None
         self.model_messages: dict[str, ModelMessage] = {}  # by question
@@ -131,7 +131,7 @@ class PendingCall:
         """Whether the newest request has a progress token."""
         return self._newest.token is not None
 
-    def attach(self, request: ToolRequest) -> None:
+    def attach(self, request: HostRequest) -> None:
         """Add a request that waits for this call. Reroute the questions it cannot show."""
         self._newest = request
         self.waiters.append(request)
@@ -142,11 +142,11 @@ class PendingCall:
                 del self.questions[key]
                 question.fail(RouteChangedError())
 
-    def detach(self, request: ToolRequest) -> None:
+    def detach(self, request: HostRequest) -> None:
         """Remove a request that no longer waits for this call."""
         self.waiters.remove(request)
 
-    def give_up(self, request: ToolRequest, reason: str) -> None:
+    def give_up(self, request: HostRequest, reason: str) -> None:
         """Cancel the call if no other request waits for it."""
         if all(each is request for each in self.waiters):
             self.cancel_call(reason)

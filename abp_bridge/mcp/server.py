@@ -1,4 +1,4 @@
-"""The front of an MCP host connection, stateful (to 2025-11-25) and stateless (2026-07-28).
+"""What `abp-bridge serve` answers an MCP host: a table of methods for each kind of revision.
 
 Some hosts wait a second at most and some start a copy only to look, so `initialize`,
 `server/discover` and `tools/list` are answered before the session (`session.py`) is loaded.
@@ -6,43 +6,22 @@ Some hosts wait a second at most and some start a copy only to look, so `initial
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-import anyio
-import anyio.lowlevel
 
 from abp_bridge import VERSION
 from abp_bridge.core.json_value import JsonObject
-from abp_bridge.jsonrpc.connection import respond_internal_error
-from abp_bridge.jsonrpc.loop import Workers
-from abp_bridge.jsonrpc.protocol import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    Id,
-    Notification,
-    Request,
-    RpcError,
-    is_id,
-)
-from abp_bridge.mcp.connection import MAX_LISTENS, McpConnection, ToolRequest
-from abp_bridge.protocols.mcp.client import (
-    BATCHING,
-    LEGACY,
-    LOG_LEVELS,
-    MODERN,
-    V2025_06_18,
-    McpClientInfo,
-)
-from abp_bridge.protocols.mcp.modern import (
+from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from abp_bridge.mcp.connection import HostRequest, McpConnection
+from abp_bridge.mcp.host_front import HostFront
+from abp_bridge.protocols.mcp.client import LEGACY, LOG_LEVELS, MODERN, V2025_06_18
+from abp_bridge.protocols.mcp.revisions import (
     MAX_UPDATES,
     MAX_URI,
     RESOURCE_NOT_FOUND,
-    InvalidParamsError,
+    RESOURCES,
+    TOOLS,
     complete_result,
-    decode_envelope,
-    decode_filter,
-    is_enveloped,
 )
 
 if TYPE_CHECKING:
@@ -66,11 +45,11 @@ _OFFERED: JsonObject = {
 
 
 class McpServer:
-    """The server of one connection.
+    """The server of one connection: a `HostHandler`.
 
     Args:
         begin: Makes the session, with the first message that needs it.
-        modern: Whether stateless MCP is spoken too.
+        modern: Whether the stateless revision is spoken too.
     """
 
     def __init__(
@@ -81,104 +60,47 @@ class McpServer:
         modern: bool = True,
     ) -> None:
         self._connection = connection
-        self._rpc = connection.rpc
         self._subscriptions = connection.subscriptions
-        self._legacy = connection.client  # as the host shows itself by its handshake
         self._begin = begin
         self._begun: McpSession | None = None
-        self._speaks_modern = modern
-        self._handshaken = False
-        self._running: dict[Id, ToolRequest] = {}
-        self._workers = Workers(connection.tasks)
+        self._front = HostFront(connection, self, speaks_modern=modern)
+        self.on_message = self._front.on_message
+        self.close = self._front.close
 
-    def close(self) -> None:
-        """End the tasks that wait for the next call."""
-        self._workers.close()
+    # --- HostHandler ---
 
-    def on_message(self, message: Request | Notification) -> None:
-        """Handle one message without waiting."""
-        params = message.params if isinstance(message.params, dict) else {}
-        if isinstance(message, Notification):
-            if (note := _NOTIFICATIONS.get(message.method)) is not None:
-                note(self, params)
-            return
-        try:
-            if self._is_modern(message.method, params):
-                self._take_modern(message.id, message.method, params)
-            elif message.method == "tools/call":
-                self._start_call(message.id, params, self._legacy)
-            elif (answer := _LEGACY.get(message.method)) is not None:
-                self._rpc.respond(message.id, answer(self, params))
-            else:
-                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}")
-        except (RpcError, InvalidParamsError) as problem:
-            self._rpc.respond_error(message.id, problem.code, str(problem), problem.data)
-        except Exception:
-            respond_internal_error(self._rpc, message.id, message.method)
-
-    def _is_modern(self, method: str, params: Params) -> bool:
-        """Whether a request is stateless: by its envelope or method, else by the last one."""
-        if not self._speaks_modern:
-            return False
-        if is_enveloped(params) or method in ("server/discover", "subscriptions/listen"):
-            return True
-        return self._connection.client.modern and not self._handshaken and method != "initialize"
-
-    def _take_modern(self, id: Id, method: str, params: Params) -> None:
-        client = decode_envelope(params)
-        if (
-            not self._handshaken
-        ):  # a handshake says for good who is there, outside of the calls that show themselves
-            self._connection.client = client
+    def reply(self, request: HostRequest) -> JsonObject | None:
+        """Answer all but calls and streams at once (`HostHandler.reply`)."""
+        method, modern = request.method, request.client.modern
         if method == "tools/call":
-            self._start_call(id, params, client)
-        elif method == "subscriptions/listen":
-            if not self._subscriptions.listen(id, decode_filter(params)):
-                raise RpcError(
-                    INVALID_PARAMS,
-                    f"there can be at most {MAX_LISTENS} streams with {MAX_UPDATES} resources in"
-                    " all: end one first",
-                )
-        elif (answer := _MODERN.get(method)) is not None:
-            try:
-                self._rpc.respond(id, complete_result(answer(self, params), SERVER, cached=True))
-            except RpcError as problem:
-                raise RpcError(
-                    _MODERN_CODES.get(problem.code, problem.code), str(problem), problem.data
-                ) from None
-        else:
+            if self._begun is not None:
+                # Known at once: the same read may bring its cancellation.
+                self._begun.identify_call(request)
+            return None
+        if method == "subscriptions/listen" and modern:
+            return None
+        answer = (_MODERN if modern else _LEGACY).get(method)
+        if answer is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+        try:
+            result = answer(self, request.params)
+        except RpcError as problem:
+            code = _MODERN_CODES.get(problem.code, problem.code) if modern else problem.code
+            raise RpcError(code, str(problem), problem.data) from None
+        return complete_result(result, SERVER, cached=True) if modern else result
 
-    def _start_call(self, id: Id, params: Params, client: McpClientInfo) -> None:
-        self._running[id] = request = ToolRequest(id, client, self._rpc.arrived)
-        if self._begun is not None:
-            # Known at once: the same read may bring its cancellation.
-            self._begun.identify_call(request, params)
-        self._workers.start_soon(self._call_tool, request, params)
+    async def handle(self, request: HostRequest) -> JsonObject | None:
+        """Answer a call, or hold a stream (`HostHandler.handle`)."""
+        if request.method != "tools/call":
+            await self._front.hold_stream(request, (TOOLS, RESOURCES))
+            return None
+        result = await self._session.call_tool(request)
+        return complete_result(result, SERVER) if request.client.modern else result
 
-    async def _call_tool(self, request: ToolRequest, params: Params) -> None:
-        """Answer `tools/call`; a cancelled one gets no answer (basic/utilities/cancellation)."""
-        id = request.id
-        if request.client.level is not None:
-            self._subscriptions.start_logging(id, request.client.level)
-        with request.scope:
-            try:
-                await (
-                    anyio.lowlevel.checkpoint_if_cancelled()
-                )  # cancelled in the same read: nothing has begun
-                result = await self._session.call_tool(params, request)
-                if request.client.modern:
-                    result = complete_result(result, SERVER)
-                self._subscriptions.stop_logging(id)
-                self._rpc.respond(id, result, request.on_sent)
-            except (RpcError, InvalidParamsError) as problem:
-                self._rpc.respond_error(id, problem.code, str(problem), problem.data)
-            except Exception:
-                respond_internal_error(self._rpc, id, "tools/call")
-        self._subscriptions.stop_logging(id)
-        del self._running[id]
-        if request.scope.cancelled_caught:
-            self._rpc.discard_request(id)
+    def notify(self, method: str, params: JsonObject | None) -> None:
+        """Take a notification (`HostHandler.notify`)."""
+        if method == "notifications/initialized":
+            self._subscriptions.initialized = self._front.handshaken
 
     @property
     def _session(self) -> McpSession:
@@ -186,7 +108,7 @@ class McpServer:
             self._begun = self._begin(self._connection)
         return self._begun
 
-    # --- methods of both eras ---
+    # --- methods of both kinds ---
 
     def _list_tools(self, params: Params) -> JsonObject:
         _check_first_page(params)
@@ -221,13 +143,8 @@ class McpServer:
                 INVALID_PARAMS,
                 "initialize needs a protocolVersion such as '2025-11-25': this is an MCP server",
             )
-        client = params.get("clientInfo")
         version = asked if asked in LEGACY else LEGACY[0]
-        self._handshaken = True
-        self._rpc.accept_batches(version in BATCHING)
-        self._connection.client = self._legacy = McpClientInfo(
-            version, client if isinstance(client, Mapping) else {}, params.get("capabilities")
-        )
+        self._front.introduce(version, params)
         return {
             "protocolVersion": version,
             "capabilities": _OFFERED,
@@ -256,9 +173,6 @@ class McpServer:
         self._subscriptions.subscribed.discard(_uri(params))
         return {}
 
-    def _initialized(self, params: Params) -> None:
-        self._subscriptions.initialized = self._handshaken
-
     # --- modern ---
 
     def _discover(self, params: Params) -> JsonObject:
@@ -267,17 +181,6 @@ class McpServer:
             "capabilities": _OFFERED,
             "instructions": INSTRUCTIONS,
         }
-
-    # --- both ---
-
-    def _cancelled(self, params: Params) -> None:
-        id = params.get("requestId")
-        if not is_id(id):
-            return
-        if self._subscriptions.unlisten(id):
-            self._rpc.discard_request(id)
-        elif (request := self._running.get(id)) is not None:
-            request.cancel_request("the host cancelled the call")
 
 
 _BOTH: dict[str, Callable[[McpServer, Params], JsonObject]] = {
@@ -297,13 +200,8 @@ _LEGACY = _BOTH | {
 
 _MODERN = _BOTH | {"server/discover": McpServer._discover}
 
-# What has a code of its own in the legacy era only.
+# What has a code of its own in the stateful revisions only.
 _MODERN_CODES = {RESOURCE_NOT_FOUND: INVALID_PARAMS}
-
-_NOTIFICATIONS: dict[str, Callable[[McpServer, Params], None]] = {
-    "notifications/initialized": McpServer._initialized,
-    "notifications/cancelled": McpServer._cancelled,
-}
 
 
 def _check_first_page(params: Params) -> None:

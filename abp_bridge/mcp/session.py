@@ -13,13 +13,13 @@ from abp_bridge.core.matrix import find_ways
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import WAYS, Advice, Surface
 from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, RpcError
-from abp_bridge.mcp.connection import McpConnection, ToolRequest
+from abp_bridge.mcp.connection import McpConnection, HostRequest
 from abp_bridge.mcp.surfaces import McpSurfaces
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.mcp.tool_list import WAIT
 from abp_bridge.mcp.tools import McpTools, UnknownToolError, profile_of
 from abp_bridge.protocols.mcp.client import V2025_03_26
-from abp_bridge.protocols.mcp.modern import RESOURCE_NOT_FOUND, decode_retry
+from abp_bridge.protocols.mcp.revisions import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import Host, SessionError, state_uri
@@ -103,8 +103,9 @@ class McpSession(McpSurfaces):
 
     # --- what the host asks of the bridge ---
 
-    def identify_call(self, request: ToolRequest, params: JsonObject) -> None:
+    def identify_call(self, request: HostRequest) -> None:
         """Note on `request` which call it comes back to."""
+        params = request.params
         if request.client.modern:
             self._calls.identify_retry(request, params.get("requestState"))
         if params.get("name") == WAIT["name"]:
@@ -114,18 +115,18 @@ class McpSession(McpSurfaces):
         """Return `tools/list` for this revision."""
         return self._toolbox.list(version)
 
-    async def call_tool(self, params: JsonObject, request: ToolRequest) -> JsonObject:
+    async def call_tool(self, request: HostRequest) -> JsonObject:
         """Answer `tools/call` with a CallToolResult or a stateless host's questions.
 
         Raises RpcError, InvalidParamsError.
         """
+        params = request.params
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool")
         if arguments is not None and not isinstance(arguments, Mapping):
             raise RpcError(INVALID_PARAMS, "the arguments of a tool must be an object")
         request.tool, request.arguments = name, arguments or {}
-        request.token = as_object(params.get("_meta")).get("progressToken")
         request.output_schema = self._connection.tools.promise_of(name, request.client.version)
         state, answers = decode_retry(params) if request.client.modern else (None, {})
         try:
@@ -137,11 +138,11 @@ class McpSession(McpSurfaces):
             raise RpcError(INVALID_PARAMS, str(problem)) from None
         return separate_texts(result) if profile_of(request).joins_texts else result
 
-    def _timeout_of(self, request: ToolRequest) -> ToolTimeout:
+    def _timeout_of(self, request: HostRequest) -> ToolTimeout:
         row = profile_of(request)
         return ToolTimeout((self._patience or row.tool_timeout) * MARGIN, row.paused_while_asking)
 
-    def _on_progress(self, request: ToolRequest, progress: Progress) -> None:
+    def _on_progress(self, request: HostRequest, progress: Progress) -> None:
         token = request.token
         if isinstance(token, (str, int)) and not isinstance(token, bool):
             request.progress = progress = next_progress(request.progress, progress)

@@ -29,9 +29,9 @@ from abp_bridge.core.surface import describe_unasked
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import RpcError
-from abp_bridge.mcp.connection import RequestState, ToolRequest
+from abp_bridge.mcp.connection import RequestState, HostRequest
 from abp_bridge.mcp.pending_call import PendingCall, PendingQuestion, RunningCall
-from abp_bridge.protocols.mcp.modern import (
+from abp_bridge.protocols.mcp.revisions import (
     INVALID_PARAMS,
     MAX_ROUNDS,
     MISSING_CAPABILITY,
@@ -104,8 +104,8 @@ class ToolCalls:
         tasks: TaskGroup,
         *,
         limit: float,
-        timeout_of: Callable[[ToolRequest], ToolTimeout],
-        on_progress: Callable[[ToolRequest, Progress], None],
+        timeout_of: Callable[[HostRequest], ToolTimeout],
+        on_progress: Callable[[HostRequest, Progress], None],
         has_wait: bool = True,
     ) -> None:
         self._tasks = tasks
@@ -135,27 +135,27 @@ class ToolCalls:
         ]
         return next((pending for pending in found if pending.waiters), next(iter(found), None))
 
-    def identify_retry(self, request: ToolRequest, state: JsonValue) -> None:
+    def identify_retry(self, request: HostRequest, state: JsonValue) -> None:
         """Note on `request` which call its `requestState` names."""
         if isinstance(state, str):
             with suppress(InvalidRequestStateError):
                 request.state = self._codec.decode(state)
                 self._note_call(request, request.state.call)
 
-    def identify_wait(self, request: ToolRequest, call: JsonValue) -> None:
+    def identify_wait(self, request: HostRequest, call: JsonValue) -> None:
         """Note on `request` the call that it will wait for."""
         if isinstance(call, str):
             self._note_call(request, call)
 
-    def _note_call(self, request: ToolRequest, call: str) -> None:
+    def _note_call(self, request: HostRequest, call: str) -> None:
         if (pending := self._pending.get(call)) is not None:
             request.on_cancel = partial(pending.give_up, request)
 
     async def begin(
         self,
-        request: ToolRequest,
+        request: HostRequest,
         start: Start[EndT],
-        encode: Callable[[EndT, ToolRequest], JsonObject],
+        encode: Callable[[EndT, HostRequest], JsonObject],
     ) -> JsonObject:
         """Start a call and wait for its result or its questions.
 
@@ -190,7 +190,7 @@ class ToolCalls:
         return await self._attend(pending, request)
 
     async def resume(
-        self, request: ToolRequest, state: str, answers: Mapping[str, JsonObject]
+        self, request: HostRequest, state: str, answers: Mapping[str, JsonObject]
     ) -> JsonObject:
         """Attach a stateless host that retries, with answers by key; RpcError for a bad `state`."""
         try:
@@ -215,7 +215,7 @@ class ToolCalls:
         pending.deliver(answers, request.first_byte_at)
         return await self._attend(pending, request)
 
-    async def wait(self, request: ToolRequest, call: str) -> JsonObject:
+    async def wait(self, request: HostRequest, call: str) -> JsonObject:
         """Attach to a call that continues, or return its kept result; SessionError if there is
         none.
         """
@@ -233,7 +233,7 @@ class ToolCalls:
         pending.resumable = True
         return await self._attend(pending, request)
 
-    async def answer_question(self, request: ToolRequest, question: str) -> JsonObject:
+    async def answer_question(self, request: HostRequest, question: str) -> JsonObject:
         """Deliver the model's answer to `question`, and wait for its call."""
         for pending in list(self._pending.values()):
             if pending.deliver_model_answer(question, request.arguments):
@@ -245,7 +245,7 @@ class ToolCalls:
             " once.",
         )
 
-    async def _attend(self, pending: PendingCall, request: ToolRequest) -> JsonObject:
+    async def _attend(self, pending: PendingCall, request: HostRequest) -> JsonObject:
         """Wait for the end, for questions to show, or for the host's timeout."""
         pending.attach(request)
         if pending.pending_progress is not None:
@@ -275,7 +275,7 @@ class ToolCalls:
                 self._keep_or_forget(pending)
         return pending.encode_result(request)
 
-    def _ask_round(self, pending: PendingCall, request: ToolRequest) -> JsonObject:
+    def _ask_round(self, pending: PendingCall, request: HostRequest) -> JsonObject:
         """Return the questions that fit into one round."""
         if request.round >= MAX_ROUNDS:
             return _encode_unfinished(pending, request)
@@ -359,7 +359,7 @@ async def _watch(pending: PendingCall, timeout: ToolTimeout) -> None:
     timeout.left -= now() - started
 
 
-def _encode_unfinished(pending: PendingCall, request: ToolRequest) -> JsonObject:
+def _encode_unfinished(pending: PendingCall, request: HostRequest) -> JsonObject:
     pending.resumable = True
     state = "waits for an answer of the person's" if pending.open_prompts else "is still running"
     messages = list(pending.model_messages.values())
@@ -376,7 +376,7 @@ def _encode_unfinished(pending: PendingCall, request: ToolRequest) -> JsonObject
     return encode_text(words, note=None if request.output_schema is None else note)
 
 
-def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
+def encode_outcome(ended: CallOutcome, request: HostRequest) -> JsonObject:
     """Return a CallToolResult; RpcError if a stateless client did not declare what it needs."""
     if request.client.modern and (missing := _missing(ended, request)):
         words = "\n".join([str(ended.result.failure), *describe_unasked(ended.unasked)])
@@ -391,7 +391,7 @@ def encode_outcome(ended: CallOutcome, request: ToolRequest) -> JsonObject:
     )
 
 
-def _missing(ended: CallOutcome, request: ToolRequest) -> dict[str, JsonValue]:
+def _missing(ended: CallOutcome, request: HostRequest) -> dict[str, JsonValue]:
     """Return the undeclared capabilities, if the call failed only for them."""
     failure = ended.result.failure
     if (

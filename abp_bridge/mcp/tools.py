@@ -14,7 +14,7 @@ from abp_bridge.core.question import Kind
 from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest_first
 from abp_bridge.errors import AbpBridgeError, RemoteProtocolError
-from abp_bridge.mcp.connection import ToolRequest
+from abp_bridge.mcp.connection import HostRequest
 from abp_bridge.mcp.tool_calls import ToolCalls, encode_outcome
 from abp_bridge.mcp.tool_list import ANSWER, KINDS, OWN, ToolList
 from abp_bridge.protocols.mcp.elicitation import decode_answered
@@ -56,7 +56,7 @@ class McpTools:
     def _update(self) -> Sequence[AppCapability]:
         return self._tools.update(self._api.capabilities(), self._api.expected())
 
-    async def call_tool(self, request: ToolRequest) -> JsonObject:
+    async def call_tool(self, request: HostRequest) -> JsonObject:
         """Answer `tools/call`; a failure inside a tool is a result.
 
         Raises UnknownToolError, or RpcError if a stateless client did not declare what it needs.
@@ -94,14 +94,14 @@ class McpTools:
             capability, params, app=app, on_progress=on_progress, on_end=on_end
         )
 
-    def _tool_of(self, request: ToolRequest, offer: AppCapability) -> str:
+    def _tool_of(self, request: HostRequest, offer: AppCapability) -> str:
         """Return the tool of a capability; empty if the host will never list it."""
         tool = self._tools.name_of(offer)
         is_late = profile_of(request).lists_once and not self._tools.has_listed(tool)
         return "" if is_late else tool
 
     def _describe_parameters(
-        self, request: ToolRequest, about: Sequence[AppCapability]
+        self, request: HostRequest, about: Sequence[AppCapability]
     ) -> Sequence[str]:
         """Describe the parameters of capabilities that the host was never told."""
         if not about:
@@ -112,21 +112,21 @@ class McpTools:
         )
         return (f"What there is to call, with its parameters:\n{described}",)
 
-    async def _connect(self, request: ToolRequest) -> JsonObject:
+    async def _connect(self, request: HostRequest) -> JsonObject:
         target = _text(request, "target")
         apps = await self._api.connect(target)
         return self._describe_apps(request, apps, alone=target is not None)
 
-    async def _disconnect(self, request: ToolRequest) -> JsonObject:
+    async def _disconnect(self, request: HostRequest) -> JsonObject:
         apps = await self._api.disconnect(_text(request, "app"))
         return encode_text(f"Disconnected: {', '.join(apps)}." if apps else "No app was connected.")
 
-    async def _status(self, request: ToolRequest) -> JsonObject:
+    async def _status(self, request: HostRequest) -> JsonObject:
         if wanted := _text(request, "capability"):
             return self._describe_one(request, wanted)
         return encode_text(json.dumps(self._api.status(), ensure_ascii=False, indent=1))
 
-    def _describe_one(self, request: ToolRequest, wanted: str) -> JsonObject:
+    def _describe_one(self, request: HostRequest, wanted: str) -> JsonObject:
         """Describe one capability in full, of each app that has it."""
         offers = self._update()
         found = [
@@ -146,7 +146,7 @@ class McpTools:
             )
         return encode_text("\n".join(json.dumps(each, ensure_ascii=False) for each in found))
 
-    async def _call_capability(self, request: ToolRequest) -> JsonObject:
+    async def _call_capability(self, request: HostRequest) -> JsonObject:
         capability = _required(
             request, "capability", "the name of a capability; abp_connect lists them"
         )
@@ -172,7 +172,7 @@ class McpTools:
             encode_outcome,
         )
 
-    async def _ask(self, request: ToolRequest) -> JsonObject:
+    async def _ask(self, request: HostRequest) -> JsonObject:
         method = KINDS.get(_required(request, "kind", f"a kind: {', '.join(KINDS)}"))
         if method is None:
             raise SessionError("INVALID_PARAMS", f"kind must be one of {', '.join(KINDS)}.")
@@ -193,13 +193,13 @@ class McpTools:
             encode_outcome,
         )
 
-    async def _wait(self, request: ToolRequest) -> JsonObject:
+    async def _wait(self, request: HostRequest) -> JsonObject:
         call = _required(
             request, "call", "the call to come back to; the result that asked for it names it"
         )
         return await self._calls.wait(request, call)
 
-    async def _answer_question(self, request: ToolRequest) -> JsonObject:
+    async def _answer_question(self, request: HostRequest) -> JsonObject:
         question = _required(
             request, "question", "the question that is answered; the result that asked it names it"
         )
@@ -209,7 +209,7 @@ class McpTools:
             raise SessionError("INVALID_PARAMS", f"This is no answer: {problem}.") from None
         return await self._calls.answer_question(request, question)
 
-    async def _render(self, request: ToolRequest) -> JsonObject:
+    async def _render(self, request: HostRequest) -> JsonObject:
         if not self._api.renders and self._api.expected().renders:
             await self._api.connect(None)
         file = await self._api.render_pdf(_text(request, "app"))
@@ -217,7 +217,7 @@ class McpTools:
         return encode_result(printed, files=[file], version=request.client.version)
 
     def _describe_apps(
-        self, request: ToolRequest, apps: Sequence[str], *, alone: bool
+        self, request: HostRequest, apps: Sequence[str], *, alone: bool
     ) -> JsonObject:
         self._update()
         status = self._api.status()
@@ -242,12 +242,12 @@ class McpTools:
         return encode_text("\n".join(lines))
 
 
-def profile_of(request: ToolRequest) -> Profile:
+def profile_of(request: HostRequest) -> Profile:
     """Return the profile of the requesting host."""
     return profile(request.client.info.get("name"), request.client.capabilities)
 
 
-_OWN: dict[str, Callable[[McpTools, ToolRequest], Awaitable[JsonObject]]] = {
+_OWN: dict[str, Callable[[McpTools, HostRequest], Awaitable[JsonObject]]] = {
     "abp_connect": McpTools._connect,
     "abp_disconnect": McpTools._disconnect,
     "abp_status": McpTools._status,
@@ -265,7 +265,7 @@ _ARGUMENTS = {
 }
 
 
-def _check_arguments(request: ToolRequest) -> None:
+def _check_arguments(request: HostRequest) -> None:
     """Raise SessionError for an unknown argument."""
     known = _ARGUMENTS[request.tool]
     for argument in request.arguments:
@@ -277,14 +277,14 @@ def _check_arguments(request: ToolRequest) -> None:
             )
 
 
-def _text(request: ToolRequest, name: str) -> str | None:
+def _text(request: HostRequest, name: str) -> str | None:
     value = request.arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise SessionError("INVALID_TYPE", f"{name} must be a string.")
     return value
 
 
-def _required(request: ToolRequest, name: str, what: str) -> str:
+def _required(request: HostRequest, name: str, what: str) -> str:
     if not (value := _text(request, name)):
         raise SessionError("MISSING_PARAM", f"{request.tool} needs {what}.")
     return value

@@ -42,7 +42,7 @@ from abp_bridge.protocols.mcp import (
     translation,
 )
 from abp_bridge.protocols.mcp.client import V2025_06_18, V2025_11_25, decode_capabilities
-from abp_bridge.protocols.mcp.modern import InvalidParamsError
+from abp_bridge.protocols.mcp.revisions import InvalidParamsError
 from abp_bridge.protocols.mcp.results import encode_result
 from abp_bridge.protocols.mcp.tools import encode_tool
 from abp_bridge.protocols.offer import decode_offer

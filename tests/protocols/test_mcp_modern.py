@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from abp_bridge.protocols.mcp import modern as mcp_modern
+from abp_bridge.protocols.mcp import revisions as mcp_modern
 from abp_bridge.protocols.mcp.client import McpClientInfo
 
 Json = Any

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mcp_types import methods
 from support.json_strategies import any_text, few, garbled, json_values
 
-from abp_bridge.protocols.mcp import translation
+from abp_bridge.protocols.mcp import revisions
 from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.modern import LISTENED, decode_envelope, listens, tag
+from abp_bridge.protocols.mcp.revisions import LISTENED, decode_envelope, listens, tag
 
 Json = Any
 

@@ -39,7 +39,6 @@ from abp_bridge.cli.runtime import UsageExit
 from abp_bridge.jsonrpc import subprocess as children
 from abp_bridge.jsonrpc.streams import StreamReader, StreamWriter, take_over_stdio
 from abp_bridge.log import NonBlockingHandler, print_message
-from support import era_pump
 from support.apps import scripted
 from support.paths import APPS
 
@@ -66,7 +65,6 @@ enabled = True  # False in tests that are marked `process`
 PATIENCE = 30.0  # seconds until what is waited for will not come
 COMMANDS = ("serve", "mcp", "acp")
 BRIDGE = (sys.executable, "-m", "abp_bridge")
-PUMP = (sys.executable, "-m", "support.era_pump")
 RELAY = (sys.executable, "-I", "-S", relay.__file__)
 
 
@@ -216,7 +214,7 @@ async def open_process(command: Sequence[str], *, env: Mapping[str, str]) -> Any
 
 def is_bridge(command: Sequence[str | Path], **how: Any) -> bool:
     """Return whether this command of a test is a bridge that runs in a thread."""
-    is_ours = (*command[:3],) == PUMP or ((*command[:3],) == BRIDGE and command[3] in COMMANDS)
+    is_ours = (*command[:3],) == BRIDGE and command[3] in COMMANDS
     return enabled and is_ours and not any(how.values())
 
 
@@ -258,8 +256,7 @@ def start_bridge(
 
     `announce` gets the line that says where it listens.
     """
-    is_pump = (*command[:3],) == PUMP
-    words = command[3 if is_pump else [*command].index("abp_bridge") + 1 :]
+    words = command[[*command].index("abp_bridge") + 1 :]
     logs = "ABP_LOG_FILE" in environment or any(word.startswith("--log") for word in words)
     restore = _set_environment(environment)
 
@@ -269,9 +266,6 @@ def start_bridge(
         if announce is not None:
             _announce[own] = announce
         try:
-            if is_pump:
-                era_pump.run([*words])
-                return 0
             options = make_parser(words).parse_args(words)
             with kept_logging() if logs else _logging_to_stderr():
                 if logs:
@@ -632,9 +626,9 @@ async def _spawn(
 
 
 _spawn_process = children.spawn
-for module in (children, program, era_pump):
+for module in (children, program, mcp):
     vars(module)["spawn"] = _spawn
-for module in (serve, mcp, acp, era_pump):
+for module in (serve, mcp, acp):
     vars(module)["take_over_stdio"] = _take_over_stdio
 vars(serve)["print_message"] = _print_message
 vars(ask)["controlling"] = lambda: None  # whatever terminal the tests are run at

@@ -25,6 +25,10 @@ DESKTOP = {"BROWSER": "true"}  # a command that says that it opened a browser
 VERSION = "2025-11-25"
 
 
+def _messages(line: Json) -> list[Json]:
+    return line if isinstance(line, list) else [line]
+
+
 class Proxied(RawHost):
     """A host on the proxy, with the server behind it."""
 
@@ -53,7 +57,7 @@ class Proxied(RawHost):
 
     def to_server(self, method: str | None = None) -> list[Json]:
         """What the server read, as messages; with a method, their params."""
-        read = [json.loads(line) for line in self.lines_to_server()]
+        read = [each for line in self.lines_to_server() for each in _messages(json.loads(line))]
         return (
             read
             if method is None

@@ -1,29 +1,26 @@
-"""The user's approval before a call reaches the server."""
+"""The user's approval before a call reaches the server (`--confirm`)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from itertools import count
 from typing import TYPE_CHECKING
 
-import anyio
-
-from abp_bridge.core.json_value import JsonObject, as_object
+from abp_bridge.core.json_value import JsonObject, as_object, is_deeper
 from abp_bridge.errors import describe_bug
-from abp_bridge.jsonrpc.protocol import Id
+from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, MAX_DEPTH, RpcError
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from abp_bridge.core.capability import Capability
-    from abp_bridge.mcp.proxy.calls import Tool
+    from abp_bridge.mcp.proxy.calls import Calls, ProxyCall, Tool
     from abp_bridge.session.surface import ElicitorApi
 
 logger = logging.getLogger(__name__)
 
-_NOT_LISTED = (
-    "This server's tools have not been listed yet, so nobody knows whether --confirm names one of"
-    " them: until then you are asked before every tool."
+_NOT_SHOWN = (
+    "this call is not made, as it needs the user's approval (--confirm) and cannot be shown to"
+    " them: a tool has a name, and its arguments are an object that is not nested deeply"
 )
 
 
@@ -39,106 +36,71 @@ class Approval:
         elicitor: ElicitorApi,
         chosen: Collection[str],
         origin: Callable[[], str],
-        tasks: TaskGroup,
+        calls: Calls,
     ) -> None:
         self._elicitor = elicitor
         self._chosen = chosen
         self._origin = origin
-        self._tasks = tasks
-        self._waiting: dict[Id, anyio.CancelScope] = {}
-        self._serial = 0
-        self._doubt: str | None = None  # why every tool needs approval; None: not known yet
+        self._calls = calls
+        self._serial = count(1)
+        self._doubt = ""  # why every tool needs approval
 
     @property
     def is_on(self) -> bool:
         """Whether any tool was chosen."""
         return bool(self._chosen)
 
-    def is_waiting(self, id: Id) -> bool:
-        """Whether a call with this id waits for approval."""
-        return id in self._waiting
+    async def find_refusal(self, call: ProxyCall, params: JsonObject) -> str:
+        """Ask the user if the call needs their approval; return why it is not made, or "".
 
-    def asks_for(self, tool: Tool) -> bool:
-        """Whether a call of `tool` needs approval."""
-        if not self._chosen:
-            return False
-        from abp_bridge.session import approval  # loaded where it is needed only
+        Raises RpcError for a call that cannot be shown. The server's tools have been listed.
+        """
+        from abp_bridge.session import approval  # once needed
+        from abp_bridge.session.context import AskContext
 
-        if self._doubt is None:
-            self._doubt = _NOT_LISTED if approval.strange_names(self._chosen, ()) else ""
-        return bool(self._doubt) or approval.needs_approval(_capability(tool), self._chosen)
+        name, arguments = params.get("name"), params.get("arguments")
+        is_shown = isinstance(name, str) and isinstance(arguments, (dict, type(None)))
+        if not is_shown or is_deeper(params, MAX_DEPTH):
+            raise RpcError(INVALID_PARAMS, _NOT_SHOWN)
+        if call.tool not in self._calls.tools:
+            return (
+                "It was not called. The user wants to be asked before some tools of this server"
+                " (--confirm), and the server lists no tool of this name."
+            )
+        tool = self._calls.tool(call.tool)
+        self._check_names()
+        if not self._doubt and not approval.needs_approval(_capability(tool), self._chosen):
+            return ""
+        id = f"approval-{next(self._serial)}"
+        question = approval.make_question(
+            id, self._origin(), _capability(tool), as_object(arguments)
+        ).with_note(self._doubt)
+        context = AskContext(calls=(call.id,), tools=(tool.name,))
+        try:
+            answer = await self._elicitor.resolve(question, context)
+            refused = approval.refusal(tool.name, answer)
+        except Exception as problem:
+            logger.exception("a call is refused: asking for approval failed")
+            return f"{describe_bug(problem)} The tool was not called."
+        if refused is None:
+            return ""
+        return " ".join(filter(None, (str(refused.failure), question.note)))
 
-    def check_names(self, tools: Sequence[Tool]) -> None:
-        """Ask before every tool if a chosen name is not among all these tools."""
-        if not self._chosen:
-            return
+    def _check_names(self) -> None:
+        """Ask before every tool if a chosen name is not among the server's tools."""
         from abp_bridge.session import approval
 
-        capabilities = [_capability(tool) for tool in tools]
+        capabilities = [_capability(tool) for tool in self._calls.tools.values()]
         before, self._doubt = (
             self._doubt,
             " ".join(
                 f"--confirm {name}: this server has no tool of that name{hint or '.'} Until that is"
-                " mended you are asked before every tool."
+                " corrected you are asked before every tool."
                 for name, hint in approval.strange_names(self._chosen, capabilities)
             ),
         )
         if self._doubt not in ("", before):
             logger.warning("%s", self._doubt)
-
-    def request_approval(
-        self,
-        id: Id,
-        tool: Tool,
-        params: JsonObject,
-        on_allowed: Callable[[], object],
-        on_refused: Callable[[str], object],
-    ) -> None:
-        """Ask the user, then call one of both functions, unless the call is withdrawn.
-
-        Args:
-            id: The host's id of the call.
-            on_refused: Takes the reason, in words for the model.
-        """
-        from abp_bridge.session import approval
-        from abp_bridge.session.context import AskContext
-
-        self._serial += 1
-        question = approval.make_question(
-            f"approval-{self._serial}",
-            self._origin(),
-            _capability(tool),
-            as_object(params.get("arguments")),
-        ).with_note(self._doubt or "")
-        context = AskContext(calls=(str(id),), tools=(tool.name,))
-        scope = self._waiting[id] = anyio.CancelScope()
-
-        async def wait() -> None:
-            with scope:
-                try:
-                    refused = approval.refusal(
-                        tool.name, await self._elicitor.resolve(question, context)
-                    )
-                    words = "" if refused is None else str(refused.failure)
-                except Exception as problem:
-                    logger.exception("a call is refused: asking for approval failed")
-                    words = f"{describe_bug(problem)} The tool was not called."
-                if self._waiting.get(id) is not scope:
-                    return  # it was taken back in the turn that answered it
-                del self._waiting[id]
-                if words:
-                    on_refused(" ".join(filter(None, (words, question.note))))
-                else:
-                    on_allowed()
-
-        self._tasks.start_soon(wait)
-
-    def withdraw(self, id: Id) -> bool:
-        """Stop asking about a call that the host cancelled; False if it was not waiting."""
-        scope = self._waiting.pop(id, None)
-        if scope is not None:
-            scope.cancel()
-        return scope is not None
 
 
 def _capability(tool: Tool) -> Capability:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING
+
+import anyio
 
 from abp_bridge.core.json_value import (
     JsonObject,
     JsonValue,
     as_list,
+    as_number,
     as_object,
     as_text,
     json_equal,
+    parse_json,
+    to_text,
 )
-from abp_bridge.jsonrpc import byte_edit
-from abp_bridge.jsonrpc.protocol import Id
+from abp_bridge.core.ledger import Progress
+from abp_bridge.mcp.pending_call import RunningCall
 
 if TYPE_CHECKING:
+    from abp_bridge.mcp.connection import HostRequest
     from abp_bridge.session.profiles import Profile
 
 MAX_NOTES = 10  # different ones of one call
 MAX_TOOLS = 10_000  # tools of one server that are remembered: it may list without an end
+WAITS = "abp-bridge: waiting for the user's answer"
 _MORE = "abp-bridge: and more of the kind, see its log."
-
-
-_STRUCTURED = ("result", "structuredContent")
 _ROOM: JsonObject = {"type": "object", "description": "What abp-bridge says beside the result."}
 
 
@@ -39,29 +44,63 @@ class Tool:
     output_schema: JsonObject = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class OpenCall:
-    """A `tools/call` without a result yet; `notes` are added to its result."""
+@dataclass(slots=True, eq=False)
+class ProxyCall(RunningCall):
+    """A request of the host that has no result yet; of a stateless host it outlives its requests.
 
+    Attributes:
+        token: The `progressToken` that the server knows.
+        request: The host's request that waits for it now.
+        progress: The last report.
+        notes: Added to its result.
+        wait_quiet: Waits until the server has written nothing for a while.
+    """
+
+    id: str
     tool: str
     harmless: bool
+    token: JsonValue
+    request: HostRequest | None
+    wait_quiet: Callable[[], Awaitable[None]]
+    progress: Progress = field(default_factory=lambda: Progress(None, 0, status=WAITS))
     notes: list[str] = field(default_factory=list)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    cancel_reason: str = ""
+
+    async def wait_idle(self) -> None:
+        """Wait until questions asked at the same time have arrived (`RunningCall.wait_idle`)."""
+        await self.wait_quiet()
+
+    def cancel(self, reason: str) -> None:
+        self.cancel_reason = reason
+        self.scope.cancel()
+
+    def learn(self, params: JsonObject) -> None:
+        """Continue from a report of the server: progress must rise."""
+        value = as_number(params.get("progress"))
+        if value is not None and value > self.progress.value:
+            total = as_number(params.get("total"))
+            self.progress = replace(self.progress, value=value, total=total)
 
 
 class Calls:
-    """One server's tools by name, and the host's open calls by id.
+    """One server's tools by name, and the host's open calls by our id, the newest last.
 
     Attributes:
+        is_listed: Whether all pages of the server's tools are known.
         gave_up: Whether a possibly destructive call was cancelled: its server may still ask.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wait_quiet: Callable[[], Awaitable[None]]) -> None:
         self.tools: dict[str, Tool] = {}
-        self.open: dict[Id, OpenCall] = {}
+        self.open: dict[str, ProxyCall] = {}
+        self.is_listed = False
         self.gave_up = False
+        self._wait_quiet = wait_quiet
+        self._serial = count(1)
 
-    def learn(self, result: JsonObject) -> bool:
-        """Remember a page of `tools/list`; True if it is the last."""
+    def learn(self, result: JsonObject) -> None:
+        """Remember a page of `tools/list`."""
         for each in as_list(result.get("tools")):
             tool = as_object(each)
             name = as_text(tool.get("name"))
@@ -71,43 +110,47 @@ class Calls:
                 # What destroyed something once is not harmless because its server says so later.
                 harmless = listed.harmless and (known is None or known.harmless)
                 self.tools[name] = replace(listed, harmless=harmless)
-        return result.get("nextCursor") is None
+        self.is_listed |= result.get("nextCursor") is None
 
-    def begin(self, id: Id, params: JsonObject) -> OpenCall:
+    def begin(self, request: HostRequest) -> ProxyCall:
         """Note an open call. A tool that was never listed counts as destructive."""
-        name = as_text(params.get("name"))
-        tool = self.tool(name)
-        self.open[id] = call = OpenCall(name, tool.harmless)
+        name = as_text(request.params.get("name")) if request.method == "tools/call" else ""
+        harmless = self.tool(name).harmless if name else True
+        id = f"call-{next(self._serial)}"
+        call = ProxyCall(id, name, harmless, request.token, request, self._wait_quiet)
+        self.open[id] = call
         return call
 
-    def give_up(self, id: Id) -> bool:
-        """Note that the host cancelled a call; False if it was not open."""
-        call = self.open.pop(id, None)
-        self.gave_up |= call is not None and not call.harmless
-        return call is not None
+    def end(self, call: ProxyCall, *, cancelled: bool) -> None:
+        """Forget a call that has its result, or was cancelled."""
+        del self.open[call.id]
+        self.gave_up |= cancelled and not call.harmless
 
     def tool(self, name: str) -> Tool:
         return self.tools.get(name) or Tool(name)
 
-    def calls_in_flight(self) -> Sequence[str]:
-        """The ids of the calls that a question may belong to, the newest first."""
-        return [str(id) for id in reversed(self.open)]
+    def of(self, call: str | None) -> list[ProxyCall]:
+        """The calls that a question may belong to, the newest first."""
+        if call is not None:
+            return [self.open[call]] if call in self.open else []
+        return [*reversed(self.open.values())]
 
-    def tools_called(self) -> Sequence[str]:
-        """The tools of those calls, in that order."""
-        return [call.tool for call in reversed(self.open.values())]
+    def are_harmless(self, calls: Sequence[ProxyCall]) -> bool:
+        """Whether none of these and no cancelled call may be destructive."""
+        return bool(calls and not self.gave_up) and all(call.harmless for call in calls)
 
-    def are_harmless(self) -> bool:
-        """Whether no open or cancelled call may be destructive."""
-        return bool(self.open and not self.gave_up) and all(
-            call.harmless for call in self.open.values()
-        )
+    def with_token(self, token: JsonValue) -> ProxyCall | None:
+        """Return the call that the server reports progress of."""
+        if token is None:
+            return None
+        return next((each for each in self.open.values() if each.token == token), None)
 
-    def note(self, words: str) -> None:
-        """Add this to the result of each open call."""
-        for call in self.open.values():
-            if words not in call.notes and len(call.notes) < MAX_NOTES:
-                call.notes.append(words if len(call.notes) < MAX_NOTES - 1 else _MORE)
+
+def note(calls: Iterable[ProxyCall], words: str) -> None:
+    """Add this to the result of each of these calls."""
+    for call in calls:
+        if words not in call.notes and len(call.notes) < MAX_NOTES:
+            call.notes.append(words if len(call.notes) < MAX_NOTES - 1 else _MORE)
 
 
 def _decode_tool(name: str, tool: JsonObject) -> Tool:
@@ -119,58 +162,65 @@ def _decode_tool(name: str, tool: JsonObject) -> Tool:
     )
 
 
-def make_room(line: bytes, result: JsonObject) -> bytes:
-    """Return a list of tools whose closed output schemas allow the notes."""
+def make_room(result: JsonObject) -> JsonObject:
+    """Return a `tools/list` result whose closed output schemas allow the notes."""
     from abp_bridge.protocols.mcp.results import MEMBER, wants_room  # once needed
 
-    closed = {
-        index
-        for index, tool in enumerate(as_list(result.get("tools")))
-        if wants_room(as_object(as_object(tool).get("outputSchema")))
-    }
-    inner = ("outputSchema", "properties", MEMBER)
-    return byte_edit.put_in_items(line, ("result", "tools"), closed, inner, _ROOM)
+    def open_schema(each: JsonValue) -> JsonValue:
+        tool = as_object(each)
+        schema = as_object(tool.get("outputSchema"))
+        if not wants_room(schema):
+            return each
+        properties = {**as_object(schema.get("properties")), MEMBER: _ROOM}
+        return {**tool, "outputSchema": {**schema, "properties": properties}}
+
+    tools = result.get("tools")
+    if not isinstance(tools, list):
+        return result
+    return {**result, "tools": [open_schema(each) for each in tools]}
 
 
 def add_notes(
-    line: bytes, response: JsonObject, notes: Sequence[str], host: Profile, schema: JsonObject
-) -> bytes:
-    """Return the line of a response with `notes` added.
+    result: JsonObject, notes: Sequence[str], host: Profile, schema: JsonObject
+) -> JsonObject:
+    """Return a tool's result with `notes` added.
 
     Args:
         schema: The tool's `outputSchema` as the host has it; empty if there is none.
     """
-    if "result" not in response:
-        words = " ".join([as_text(as_object(response.get("error")).get("message")), *notes])
-        return byte_edit.put_member(line, ("error", "message"), words)
-    result = as_object(response["result"])
     if host.reads_structured and result.get("structuredContent") is not None:
-        line, notes = _note_structured(line, result, notes, schema)
-    for words in notes:
-        text = f"\n{words}" if host.joins_texts else words
-        line = byte_edit.append_item(line, ("result", "content"), {"type": "text", "text": text})
-    return line
+        result, notes = _note_structured(result, notes, schema)
+    texts: list[JsonValue] = [
+        {"type": "text", "text": f"\n{words}" if host.joins_texts else words} for words in notes
+    ]
+    return {**result, "content": [*as_list(result.get("content")), *texts]}
 
 
 def _note_structured(
-    line: bytes, result: JsonObject, notes: Sequence[str], schema: JsonObject
-) -> tuple[bytes, Sequence[str]]:
+    result: JsonObject, notes: Sequence[str], schema: JsonObject
+) -> tuple[JsonObject, Sequence[str]]:
     """Add the notes to the structured content, or turn that into text if no schema needs it."""
     from abp_bridge.protocols.mcp.results import MEMBER, has_room  # once needed
 
     structured = result.get("structuredContent")
     if has_room(structured, schema):
-        note: JsonObject = {"message": "\n".join(notes)}
-        return byte_edit.put_member(line, (*_STRUCTURED, MEMBER), note), notes
+        said: JsonObject = {"message": "\n".join(notes)}
+        return {**result, "structuredContent": {**as_object(structured), MEMBER: said}}, notes
     if schema:
-        return line, notes
-    line, words = byte_edit.cut_member(line, _STRUCTURED)
-    said = _is_said(structured, as_list(result.get("content")))
-    return line, notes if said else [words, *notes]
+        return result, notes
+    kept = {name: value for name, value in result.items() if name != "structuredContent"}
+    if _is_said(structured, as_list(result.get("content"))):
+        return kept, notes
+    return kept, [to_text(structured), *notes]
 
 
 def _is_said(structured: JsonValue, content: Sequence[JsonValue]) -> bool:
     """Whether a text of the content is the structured one as JSON."""
-    texts = (as_object(each).get("text") for each in content)
-    read = (byte_edit.parse_line(text.encode()) for text in texts if isinstance(text, str))
-    return any(json_equal(each, structured) for each in read)
+    for each in content:
+        try:
+            said = parse_json(as_text(as_object(each).get("text")))
+        except ValueError:
+            continue
+        if json_equal(said, structured):
+            return True
+    return False

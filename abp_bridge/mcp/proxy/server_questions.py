@@ -1,4 +1,4 @@
-"""Answers the questions of a server (elicitation, sampling) exactly once.
+"""Answers the questions of a server (elicitation, sampling, addresses) exactly once.
 
 Many servers go ahead after an error or the end of their input. So an elicitation is never answered
 with an error, and open ones get `cancel` before the server's input is closed. Sampling that no
@@ -9,239 +9,224 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
 import anyio
 
-from abp_bridge.core.json_value import JsonObject, as_object, as_text, is_deeper
-from abp_bridge.core.sanitize import label
-from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.protocol import MAX_DEPTH, Id, dump, is_id
+from abp_bridge.core.json_value import JsonObject, as_text, is_deeper
+from abp_bridge.core.sanitize import LINE_LIMIT, label
+from abp_bridge.errors import RemoteProtocolError, describe_bug
+from abp_bridge.jsonrpc.loop import now
+from abp_bridge.jsonrpc.protocol import INVALID_REQUEST, MAX_DEPTH, RpcError
+from abp_bridge.mcp.proxy.calls import note
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from abp_bridge.core.answer import Answer
     from abp_bridge.core.question import Question
-    from abp_bridge.core.surface import UnaskedQuestion
-    from abp_bridge.jsonrpc.connection import JsonRpcConnection
-    from abp_bridge.jsonrpc.multiplex import SharedWriter
-    from abp_bridge.mcp.proxy.calls import Calls
+    from abp_bridge.mcp.proxy.calls import Calls, ProxyCall
+    from abp_bridge.session.context import AskContext
     from abp_bridge.session.surface import ElicitorApi
 
 logger = logging.getLogger(__name__)
 
-MAX_OPEN = 100  # questions of the server's at once: each holds a task and a card
-KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that counts its person's time
+MAX_OPEN = 100  # questions of the server at once: each holds a task and a card
+MAX_LINKS = 10  # of one error: nobody goes to more places for one call
 
 ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
+_STAYED = "abp-bridge: this server wants its user at an address first, and they did not go there."
+_LEFT = "its host has left"
 
 
-@dataclass(slots=True)
-class _OpenQuestion:
-    """An open question, and the calls it may belong to."""
+@dataclass(slots=True, eq=False)
+class _Open:
+    """An open question, and the calls that it may belong to."""
 
-    method: str
-    scope: anyio.CancelScope
-    calls: Sequence[str]
-    tools: Sequence[str]
-    harmless: bool
-    link: str = ""  # its elicitationId, where it is one
+    calls: Sequence[ProxyCall]
+    link: str  # its elicitationId
+    since: float = field(default_factory=now)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_completed: bool = False  # the server says that the user was there
 
 
 class ServerQuestions:
     """The questions of one server.
 
     Args:
-        writer: The server's input, shared with the lines that pass.
         origin: Makes the server's name for the user.
-        keepalive_interval: Seconds between reports to a server that gave a progress token.
     """
 
-    def __init__(
-        self,
-        connection: JsonRpcConnection,
-        writer: SharedWriter,
-        *,
-        elicitor: ElicitorApi,
-        calls: Calls,
-        tasks: TaskGroup,
-        origin: Callable[[], str],
-        keepalive_interval: float = KEEPALIVE_INTERVAL,
-    ) -> None:
-        self._connection = connection
-        self._writer = writer
+    def __init__(self, elicitor: ElicitorApi, calls: Calls, origin: Callable[[], str]) -> None:
         self._elicitor = elicitor
         self._calls = calls
-        self._tasks = tasks
         self._origin = origin
-        self._keepalive_interval = keepalive_interval
-        self._open: dict[Id, _OpenQuestion] = {}
-        self._serial = 0
+        self._open: list[_Open] = []
+        self._serial = count(1)
         self._ended = False
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether a question is open."""
-        return bool(self._open)
+    async def ask(self, method: str, params: JsonObject, calls: Sequence[ProxyCall]) -> JsonObject:
+        """Ask the user, or a model of the user's; return the server's result.
 
-    async def take(self, id: Id, method: str, params: JsonObject) -> None:
-        """Ask a question in a task; waits only while the server reads no answers."""
-        if id in self._open:
-            logger.warning("the server asks twice with the id %s: only once it is answered", id)
-            return
-        too_many = f"{MAX_OPEN} of its questions are open" if len(self._open) >= MAX_OPEN else ""
-        too_deep = "it is nested too deeply" if is_deeper(params, MAX_DEPTH) else ""
-        ended = "its host has left" if self._ended else ""
-        if problem := ended or too_many or too_deep:
-            self._send_answer(id, self._refuse(method, problem))
-            await self._connection.sent()
-            return
+        Raises RpcError where no model answered.
+        """
+        if problem := self._find_obstacle(params):
+            return self._refuse(method, problem, calls)
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
-        self._open[id] = question = _OpenQuestion(
-            method,
-            anyio.CancelScope(),
-            self._calls.calls_in_flight(),
-            self._calls.tools_called(),
-            self._calls.are_harmless(),
-            link,
-        )
-        self._tasks.start_soon(self._handle, id, params, question)
+        self._open.append(asked := _Open(calls, link))
+        result: JsonObject | None = None
+        try:
+            with asked.scope:
+                result = await self._resolve(method, params, calls)
+        except RemoteProtocolError as problem:
+            return self._refuse(method, f"{problem}", calls)
+        except RpcError:
+            raise
+        except Exception:
+            logger.exception("a question of the server is cancelled: asking it failed")
+        finally:
+            self._open.remove(asked)
+        if asked.is_completed:
+            from abp_bridge.protocols.mcp.server_elicitation import encode_completed
 
-    def is_open(self, id: Id) -> bool:
-        """Whether the server waits for our answer with this id."""
-        return id in self._open
+            return encode_completed()
+        return _nobody(method, "the question is no longer open") if result is None else result
 
-    def withdraw(self, id: Id) -> bool:
-        """Drop a question that the server cancelled; False if it was not open."""
-        question = self._open.pop(id, None)
-        if question is not None:
-            question.scope.cancel()
-        return question is not None
+    def _find_obstacle(self, params: JsonObject) -> str:
+        if self._ended:
+            return _LEFT
+        if len(self._open) >= MAX_OPEN:
+            return f"{MAX_OPEN} of its questions are open"
+        return "it is nested too deeply" if is_deeper(params, MAX_DEPTH) else ""
 
-    def withdraw_call(self, call: str) -> None:
-        """Cancel the questions that belong only to this call."""
-        others = self._calls.calls_in_flight()
-        for question in self._open.values():
-            if call in question.calls and set(question.calls).isdisjoint(others):
+    async def _resolve(
+        self, method: str, params: JsonObject, calls: Sequence[ProxyCall]
+    ) -> JsonObject:
+        from abp_bridge.core.outcome import Outcome  # once needed
+        from abp_bridge.protocols.mcp.sampling import decode_sampling, encode_sampled
+        from abp_bridge.protocols.mcp.server_elicitation import decode_question, encode_answer
+
+        id, origin = f"server-{next(self._serial)}", self._origin()
+        if method == SAMPLING:
+            question = decode_sampling(params, id=id, origin=origin)
+        else:
+            destructive = not self._calls.are_harmless(calls)
+            question = decode_question(params, id=id, origin=origin, destructive=destructive)
+        answer = await self._elicitor.resolve(question, _context(calls))
+        self._note(method, question, answer, calls)
+        if method == ELICITATION:
+            return encode_answer(question, answer)
+        if answer.outcome is Outcome.ACCEPTED:
+            return encode_sampled(answer)
+        return _nobody(method, answer.reason or answer.outcome.value)
+
+    async def visit(self, links: Sequence[JsonObject], calls: Sequence[ProxyCall]) -> None:
+        """Send the user to each address in turn; RpcError, in words for a model, if they do not
+        go. The model never reads an address: it may have a token.
+        """
+        problem = ""
+        if not 0 < len(links) <= MAX_LINKS:
+            problem = f"It named {len(links)} of them."
+        for each in () if problem else links:
+            self._open.append(asked := _Open(calls, as_text(each.get("elicitationId"))))
+            problem = "The call was cancelled."
+            try:
+                with asked.scope:
+                    problem = await self._find_absence(each, calls)
+            except Exception as bug:
+                logger.exception("the user is not sent to an address: asking them failed")
+                problem = describe_bug(bug)
+            finally:
+                self._open.remove(asked)
+            if asked.is_completed:
+                problem = ""
+            elif problem:
+                break
+        if problem:
+            raise RpcError(INVALID_REQUEST, f"{_STAYED} {label(problem, 1_000)}")
+
+    async def _find_absence(self, link: JsonObject, calls: Sequence[ProxyCall]) -> str:
+        """Return why the user did not go to an address, or ""."""
+        from abp_bridge.core.outcome import Outcome  # once needed
+        from abp_bridge.protocols.mcp.server_elicitation import decode_link, server_outcome
+
+        if self._ended:
+            return f"{_LEFT}."
+        try:
+            id = f"visit-{next(self._serial)}"
+            question = decode_link(link, id=id, origin=self._origin())
+        except RemoteProtocolError as problem:
+            return f"{problem}"
+        answer = await self._elicitor.resolve(question, _context(calls))
+        if server_outcome(question, answer) is Outcome.ACCEPTED:
+            return ""
+        return answer.reason or f"They answered: {answer.outcome.value}."
+
+    def end_call(self, call: ProxyCall) -> None:
+        """Cancel the questions that belong to no other open call."""
+        others = self._calls.open.values()
+        for question in self._open:
+            if call in question.calls and not any(each in others for each in question.calls):
                 question.scope.cancel()
 
     def complete(self, elicitation: str) -> None:
-        """Cancel the question about an address that the server says was visited."""
-        for question in self._open.values():
+        """The server says that the user has been at the address of this elicitationId."""
+        for question in self._open:
             if elicitation and question.link == elicitation:
+                question.is_completed = True
                 question.scope.cancel()
 
-    def cancel_all(self) -> None:
-        """Cancel all questions at once."""
+    def note_withdrawal(self, reason: str) -> None:
+        """Say in the results that the server stopped waiting for its user."""
+        for question in self._open:
+            waited = now() - question.since
+            words = f"this server stopped waiting for its user's answer after {waited:.0f} s"
+            said = f": {label(reason, 300)}" if reason else "."
+            note(question.calls, f"abp-bridge: {words}{said}")
+
+    def end(self) -> None:
+        """Cancel all questions, and all later ones: the host has left."""
         self._ended = True
-        for id, question in self._open.items():
+        for question in self._open:
             question.scope.cancel()
-            self._writer.write_last(_encode(id, _ended(question.method, "its host has left")))
-        self._open.clear()
 
-    def _send_answer(self, id: Id, response: JsonObject) -> None:
-        self._connection.send_line(_encode(id, response))
+    def _refuse(self, method: str, problem: str, calls: Sequence[ProxyCall]) -> JsonObject:
+        """Return the result of a question that cannot be asked."""
+        logger.warning("a question of the server is not asked (%s): %s", method, problem)
+        note(calls, _tell(method, problem))
+        return _nobody(method, problem)
 
-    async def _handle(self, id: Id, params: JsonObject, asked: _OpenQuestion) -> None:
-        response = _ended(asked.method, "the question was taken back, or asking it failed")
-        keepalive: anyio.CancelScope | None = None
-        if is_id(token := as_object(params.get("_meta")).get("progressToken")):
-            keepalive = anyio.CancelScope()
-            self._tasks.start_soon(self._send_keepalive_progress, token, keepalive)
-        try:
-            with asked.scope:
-                response = await self._resolve(params, asked)
-        except Exception:
-            logger.exception("a question of the server's is cancelled: asking it failed")
-        if keepalive is not None:
-            keepalive.cancel()
-        if self._open.get(id) is asked:  # else it was taken back, or all has ended
-            del self._open[id]
-            self._send_answer(id, response)
-
-    async def _resolve(self, params: JsonObject, asked: _OpenQuestion) -> JsonObject:
-        """Return the result or error for a request with these parameters."""
-        from abp_bridge.session.context import AskContext  # once needed
-
-        self._serial += 1
-        try:
-            question = self._decode(params, asked)
-        except RemoteProtocolError as problem:
-            return self._refuse(asked.method, f"{problem}")
-        context = AskContext(calls=tuple(asked.calls), tools=tuple(asked.tools))
-        answer = await self._elicitor.resolve(question, context)
-        self._note(asked.method, question, answer)
-        return _encode_answer(asked.method, question, answer)
-
-    def _decode(self, params: JsonObject, asked: _OpenQuestion) -> Question:
-        id, origin = f"server-{self._serial}", self._origin()
-        if asked.method == SAMPLING:
-            from abp_bridge.protocols.mcp.sampling import decode_sampling  # once needed
-
-            return decode_sampling(params, id=id, origin=origin)
-        from abp_bridge.protocols.mcp.server_elicitation import decode_question
-
-        destructive = not asked.harmless
-        return decode_question(params, id=id, origin=origin, destructive=destructive)
-
-    def _refuse(self, method: str, problem: str) -> JsonObject:
-        """Return the response to an invalid question."""
-        logger.warning("a question of the server's is not asked (%s): %s", method, problem)
-        self._calls.note(_tell(method, problem))
-        return _ended(method, problem)
-
-    def _note(self, method: str, question: Question, answer: Answer) -> None:
+    def _note(
+        self, method: str, question: Question, answer: Answer, calls: Sequence[ProxyCall]
+    ) -> None:
         """Add a note to the calls if no one answered: a cancel looks like the user's."""
-        from abp_bridge.core.surface import describe_unasked
+        from abp_bridge.core.surface import UnaskedQuestion, describe_unasked
 
-        if answer.unanswered:
-            logger.warning("nobody answered what the server asked: %s", answer.reason)
-            words = _tell(method, answer.reason or "What came back did not fit.")
-            self._calls.note("\n".join([words, *describe_unasked(_unasked(question, answer))]))
-
-    async def _send_keepalive_progress(self, token: Id, keepalive: anyio.CancelScope) -> None:
-        with keepalive:
-            for reports in count(1):
-                await anyio.sleep(self._keepalive_interval)
-                params: JsonObject = {"progressToken": token, "progress": reports}
-                self._connection.notify("notifications/progress", params, key=("progress", token))
+        if not answer.unanswered:
+            return
+        logger.warning("nobody answered what the server asked: %s", answer.reason)
+        words = [_tell(method, answer.reason or "What came back did not fit.")]
+        if answer.unasked:
+            tried = answer.tried or (answer.reason,)
+            unasked = UnaskedQuestion(question.summary, question.asker, tried, answer.ways)
+            words += describe_unasked([unasked])
+        note(calls, "\n".join(words))
 
 
-def _unasked(question: Question, answer: Answer) -> list[UnaskedQuestion]:
-    from abp_bridge.core.surface import UnaskedQuestion  # once needed
+def _context(calls: Sequence[ProxyCall]) -> AskContext:
+    from abp_bridge.session.context import AskContext  # once needed
 
-    tried = answer.tried or (answer.reason,)
-    asked = UnaskedQuestion(question.summary, question.asker, tried, answer.ways)
-    return [asked] if answer.unasked else []
-
-
-def _encode(id: Id, response: JsonObject) -> bytes:
-    return dump({"jsonrpc": "2.0", "id": id, **response})
+    ids, tools = (call.id for call in calls), (call.tool for call in calls if call.tool)
+    return AskContext(calls=tuple(ids), tools=tuple(tools))
 
 
-def _encode_answer(method: str, question: Question, answer: Answer) -> JsonObject:
-    if method == SAMPLING:
-        from abp_bridge.core.outcome import Outcome
-        from abp_bridge.protocols.mcp.sampling import encode_sampled
+def _nobody(method: str, why: str) -> JsonObject:
+    """Return the result of a question that no one answered. Raises RpcError for sampling."""
+    if method == ELICITATION:
+        return {"action": "cancel"}
+    from abp_bridge.protocols.mcp.sampling import NO_ANSWER
 
-        if answer.outcome is Outcome.ACCEPTED:
-            return {"result": encode_sampled(answer)}
-        return _ended(method, answer.reason or answer.outcome.value)
-    from abp_bridge.protocols.mcp.server_elicitation import encode_answer
-
-    return {"result": encode_answer(question, answer)}
-
-
-def _ended(method: str, why: str) -> JsonObject:
-    """Return the response to a question that no one answered."""
-    if method == SAMPLING:
-        from abp_bridge.protocols.mcp.sampling import encode_refused
-
-        return {"error": encode_refused(f"no model answered: {why}")}
-    return {"result": {"action": "cancel"}}
+    raise RpcError(NO_ANSWER, label(f"no model answered: {why}", LINE_LIMIT))
 
 
 def _tell(method: str, reason: str) -> str:

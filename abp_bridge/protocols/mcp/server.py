@@ -24,7 +24,7 @@ from abp_bridge.core.json_value import (
 )
 from abp_bridge.core.ledger import Notice, NoticeKind
 from abp_bridge.protocols.abp import PREFIX, decode_capabilities
-from abp_bridge.protocols.mcp.modern import SUBSCRIPTION as STREAM
+from abp_bridge.protocols.mcp.revisions import SUBSCRIPTION as STREAM
 
 # The data of the error in a server's place, where nothing answers at its address.
 UNREACHED: JsonObject = {"reached": False}

@@ -20,7 +20,7 @@ from abp_bridge.core.schema import is_valid, normalize
 from abp_bridge.core.web_address import describe_oddities, host_of
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.protocols.host_words import encode_account
-from abp_bridge.protocols.mcp.modern import MAX_URI
+from abp_bridge.protocols.mcp.revisions import MAX_URI
 from abp_bridge.protocols.schema_fields import (
     ACKNOWLEDGE,
     decode_fields,
@@ -261,6 +261,11 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
         }
     account = encode_account(answer.answerer, route=answer.route)
     return {**encode_reply(question, outcome, content), **account}
+
+
+def encode_completed() -> dict[str, JsonValue]:
+    """Encode the result of a question whose address the user has visited, as its server says."""
+    return {"action": Action.ACCEPT.value, **encode_account(AnsweredBy.SERVER)}
 
 
 def _asked_pair(question: Question) -> _Pair | None:

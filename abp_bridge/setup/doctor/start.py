@@ -19,7 +19,7 @@ from abp_bridge.core.words import count_of
 from abp_bridge.jsonrpc.connection import ConnectionClosedError, JsonRpcConnection, RemoteError
 from abp_bridge.jsonrpc.protocol import METHOD_NOT_FOUND, JsonRpcProtocol, Notification, Request
 from abp_bridge.jsonrpc.subprocess import Child, child_environment, spawn
-from abp_bridge.protocols.mcp import modern
+from abp_bridge.protocols.mcp import revisions
 from abp_bridge.protocols.mcp.client import V2026_07_28
 from abp_bridge.session.app import only_error
 from abp_bridge.setup.doctor.finding import Entry, Finding, HostFacts, Verdict

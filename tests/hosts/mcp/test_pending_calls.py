@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from abp_bridge.core.capability import CallResult
 from abp_bridge.jsonrpc.protocol import RpcError
-from abp_bridge.mcp.connection import ToolRequest
+from abp_bridge.mcp.connection import HostRequest
 from abp_bridge.mcp.pending_call import PendingCall
 from abp_bridge.mcp.tool_calls import MAX_ASKED, ToolCalls, ToolTimeout, encode_outcome
 from abp_bridge.protocols.mcp.client import McpClientInfo
-from abp_bridge.protocols.mcp.modern import MAX_ROUNDS
+from abp_bridge.protocols.mcp.revisions import MAX_ROUNDS
 from abp_bridge.session.host import CallOutcome
 from abp_bridge.session.surface import HostTimeoutError, RouteChangedError
 
@@ -31,8 +31,8 @@ ARGUMENTS = {"capability": "work"}
 DONE = CallOutcome(CallResult("done"))
 
 
-def tool_request(id: int) -> ToolRequest:
-    request = ToolRequest(id, CLIENT, anyio.current_time())
+def tool_request(id: int) -> HostRequest:
+    request = HostRequest(id, CLIENT, anyio.current_time())
     request.tool, request.arguments = "abp_call", ARGUMENTS
     return request
 
@@ -74,7 +74,7 @@ class Play:
         self.asked: list[str] = []  # the keys, in the order of asking
         self.delivered: dict[str, Json] = {}  # what the host brought first for each that was open
         self.answers: dict[str, list[Json]] = {}  # what the app got
-        self.requests: list[ToolRequest] = []
+        self.requests: list[HostRequest] = []
 
     async def begin(self) -> None:
         async def start(on_progress: Any, on_end: Any) -> Any:

@@ -17,7 +17,7 @@ from support.era_host import ANSWERS, CLIENT, PREFIX, Host
 from support.mcp_proxy import MCP
 
 from abp_bridge import VERSION
-from abp_bridge.mcp.proxy import eras, modern_server
+from abp_bridge.mcp import server_link
 
 Json = Any
 
@@ -53,14 +53,14 @@ ASKED = {
 
 # What stands between the host and the server.
 NOTHING: tuple[str, ...] = ()
-PUMP = (sys.executable, "-m", "support.era_pump")
 WHOLE = (*MCP, "--")
-both = pytest.mark.parametrize("between", [PUMP, WHOLE], ids=["translators", "proxy"])
+PUMP = WHOLE
+both = pytest.mark.parametrize("between", [WHOLE], ids=["proxy"])
 
 
 @pytest.fixture(autouse=True)
 def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern_server, "REOPEN_PAUSE", 0.01)
+    monkeypatch.setattr(server_link, "REOPEN_PAUSE", 0.01)
 
 
 @contextmanager
@@ -475,7 +475,7 @@ def test_stream_that_cannot_be_reopened_is_reported(
         said = host.notified("notifications/message")
         assert (said["level"], said["logger"]) == ("warning", "abp-bridge")
         assert "tells of no changes" in said["data"]
-        assert len(listened(host)) == modern_server.REOPENS + 1
+        assert len(listened(host)) == server_link.REOPENS + 1
     assert "tells of no changes" in capfd.readouterr().err
 
 
