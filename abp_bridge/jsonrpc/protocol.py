@@ -175,7 +175,10 @@ class JsonRpcProtocol:
                 events.append(self._too_long(*self._throw_away(line)))
                 self._oversized = None
             elif line.strip():
-                events += self._parse_line(line)
+                events += [
+                    replace(event, line=line[:END]) if isinstance(event, InvalidMessage) else event
+                    for event in self._parse_line(line)
+                ]
         del self._buffer[:start]
         self._searched = len(self._buffer)
         if self._oversized is not None or len(self._buffer) > self._max_line:
@@ -250,8 +253,8 @@ class JsonRpcProtocol:
             message = parse(line)
         except ValueError as problem:
             reason = f"Parse error: {_first_line(problem)}"
-            failed = self._fail(self._read_ends(line[:END], line[-END:]), reason)
-            return [failed or replace(self._reject(PARSE_ERROR, reason), line=line[:END])]
+            found = self._read_ends(line[:END], line[-END:])
+            return [self._fail(found, reason) or self._reject(PARSE_ERROR, reason, found)]
         limit = self._max_depth
         deep = limit is not None and line.count(b"{") + line.count(b"[") > limit
         if not isinstance(message, list):

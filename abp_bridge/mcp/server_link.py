@@ -99,8 +99,14 @@ OpenPipes = Callable[[], AbstractAsyncContextManager[Pipes]]
 class LinkListener(Protocol):
     """Who answers a server and hears what it tells."""
 
-    async def answer(self, method: str, params: JsonObject, call: str | None) -> JsonValue:
-        """Answer what the server asks; `call` is the call that it asks for, if that is known.
+    async def answer(
+        self, method: str, params: JsonObject, call: str | None, id: Id | None = None
+    ) -> JsonValue:
+        """Answer what the server asks.
+
+        Args:
+            call: The call that it asks for, if that is known.
+            id: Of the server's request, where it is one.
 
         Raises RpcError, RemoteError.
         """
@@ -186,6 +192,7 @@ class ServerLink:
         self.eras = eras
         self.client = client
         self.hello_params: JsonObject = {}  # further parameters of `initialize`
+        self.hello_id: Id | None = None  # of the host's own `initialize`
         self.hello: JsonObject = {}
         self.modern = False
         self.last_message = 0.0
@@ -210,6 +217,11 @@ class ServerLink:
     def is_ready(self) -> bool:
         """Whether the server has answered a hello, and its connection goes on."""
         return self._is_ready
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its pipes have ended or could not be opened, and nobody connects it now."""
+        return self._rpc is None and self._connecting is None and self._ended.is_set()
 
     @property
     def version(self) -> str:
@@ -324,7 +336,9 @@ class ServerLink:
             "capabilities": client.capabilities,
             "clientInfo": {"name": "an unnamed host", "version": "", **client.info},
         }
-        hello = as_object((await rpc.exchange("initialize", params, reason=None)).result)
+        hello = as_object(
+            (await rpc.exchange("initialize", params, reason=None, id=self.hello_id)).result
+        )
         rpc.notify("notifications/initialized")
         return hello
 
@@ -698,7 +712,7 @@ class ServerLink:
             self._tasks.start_soon(_send_keepalive_progress, rpc, token, keepalive)
         with asked:
             try:
-                rpc.respond(id, await self._listener.answer(message.method, params, None))
+                rpc.respond(id, await self._listener.answer(message.method, params, None, id))
             except RemoteError as problem:
                 rpc.forward_error(id, problem.error)
             except RpcError as problem:

@@ -31,6 +31,7 @@ from abp_bridge.jsonrpc.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    Id,
     InvalidMessage,
     JsonRpcProtocol,
     Notification,
@@ -77,6 +78,7 @@ logger = logging.getLogger(__name__)
 ELICITS: JsonObject = {"form": {}, "url": {}}  # half of the servers look for any, half for each
 # Seconds for what is open when the host says no more: hosts kill us after two in all.
 DRAIN = 0.8
+FIRST_WORDS = 10.0  # seconds for a host to ask why its server is not there
 SETTLE = 0.1  # seconds in which the server says nothing, until its questions count as read
 # Seconds without a message of the server that end one round of questions, and at most.
 QUIET, QUIET_LIMIT = 0.02, 0.2
@@ -163,7 +165,9 @@ class Proxy:
         self._subscriptions = self._host.subscriptions
         self._front = HostFront(self._host, self)
         client, origin = McpClientInfo(LEGACY[0], {}, None), cache(policy.origin)
-        self._link = ServerLink(open_pipes, self, tasks, eras=ERAS, client=client, tap=tap_server)
+        self._link = ServerLink(
+            open_pipes, self, tasks, eras=ERAS, client=client, tap=tap_server, name=origin
+        )
         self._link.host = self._rpc
         self._calls = Calls(self._wait_quiet)
         self._pending = ToolCalls(
@@ -245,6 +249,9 @@ class Proxy:
     def reply(self, request: HostRequest) -> JsonObject | None:
         """Answer a ping; note what a retry goes on with (`HostHandler.reply`)."""
         if request.method == "ping" and not request.client.modern:
+            if self._link.is_lost and not self._link.hello:
+                self._gives_up.set()
+                raise RpcError(INTERNAL_ERROR, f"abp-bridge mcp: {self._link.ending}")
             return {}
         if request.method in CAN_ASK and request.client.modern:
             self._pending.identify_retry(request, request.params.get("requestState"))
@@ -295,6 +302,7 @@ class Proxy:
         version = as_text(params.get("protocolVersion"), LEGACY[0])
         self._front.introduce(version, params)
         own = ("protocolVersion", "capabilities", "clientInfo")
+        self._link.hello_id = request.id
         self._introduce(
             self._host.client, {word: each for word, each in params.items() if word not in own}
         )
@@ -327,7 +335,7 @@ class Proxy:
         try:
             await self._link.connect()
         except ConnectionClosedError:
-            raise RpcError(INTERNAL_ERROR, self._link.ending) from None
+            raise RpcError(INTERNAL_ERROR, f"abp-bridge mcp: {self._link.ending}") from None
         except RpcError:
             if not self._link.hello:
                 self._gives_up.set()
@@ -539,7 +547,9 @@ class Proxy:
 
     # --- the server: LinkListener ---
 
-    async def answer(self, method: str, params: JsonObject, call: str | None) -> JsonValue:
+    async def answer(
+        self, method: str, params: JsonObject, call: str | None, id: Id | None = None
+    ) -> JsonValue:
         """Answer what the server asks (`LinkListener.answer`)."""
         calls = self._calls.of(call)
         if method == ELICITATION:
@@ -556,7 +566,7 @@ class Proxy:
                 }
             if client.modern or self._link.modern:
                 raise RpcError(METHOD_NOT_FOUND, f"{method[:100]}: {_NOT_ASKED}")
-        return await self._ask_host(method, params, calls)
+        return await self._ask_host(method, params, calls, id)
 
     def _client_of(self, calls: Sequence[ProxyCall]) -> McpClientInfo:
         """The host, as it declared itself with the request that waits."""
@@ -564,13 +574,13 @@ class Proxy:
         return self._host.client if waiting is None else waiting.client
 
     async def _ask_host(
-        self, method: str, params: JsonObject, calls: Sequence[ProxyCall]
+        self, method: str, params: JsonObject, calls: Sequence[ProxyCall], id: Id | None
     ) -> JsonValue:
         """Have the host answer a request of the server itself."""
         if not self._host.client.modern:
             try:
-                given = params or None
-                reply = await self._rpc.exchange(method, given, reason="it is no longer asked")
+                given, reason = params or None, "it is no longer asked"
+                reply = await self._rpc.exchange(method, given, reason=reason, id=id)
             except ConnectionClosedError:
                 raise RpcError(INTERNAL_ERROR, "the host has left") from None
             return reply.result
@@ -650,7 +660,14 @@ class Proxy:
         logger.info("the server wrote a line that is no message: %s", reason)
 
     def on_end(self) -> None:
-        """The link starts the server again with the next request."""
+        """The next request starts the server again; one that never answered ends the bridge."""
+        if not self._link.hello:
+            self._tasks.start_soon(self._give_up_soon)
+
+    async def _give_up_soon(self) -> None:
+        await anyio.sleep(FIRST_WORDS)
+        if self._link.is_lost and not self._link.hello:
+            self._gives_up.set()
 
 
 def _describe_obstacle(why: str) -> str:
