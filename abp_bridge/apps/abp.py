@@ -91,7 +91,7 @@ class AbpApp(ProgramApp):
                 on_protocol_error=self._on_protocol_error,
             )
             tasks.start_soon(self._run_connection, self._connection)
-            tasks.start_soon(self._program.watch, pipes)
+            tasks.start_soon(self._program.watch, lambda: pipes)
             opened = await self._initialize(pipes)
             try:
                 yield opened
@@ -137,7 +137,7 @@ class AbpApp(ProgramApp):
         return await self._connection.request(method, dict(params))
 
     async def _initialize(self, pipes: Pipes) -> AppInfo:
-        async with self._program.greeting(pipes, f"ABP {self._place}", START_LIMIT):
+        async with self._program.greeting(lambda: pipes, f"ABP {self._place}", START_LIMIT):
             answer = await self._request("initialize", abp.initialize_params(VERSION))
             opened = abp.decode_app_info(answer)
         listed = CapabilityList() if self._binding.envelope else await self.capabilities()

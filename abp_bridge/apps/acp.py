@@ -84,8 +84,8 @@ class AcpApp(ProgramApp):
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
-            tasks.start_soon(self._program.watch, pipes)
-            async with self._program.greeting(pipes, "ACP", START_LIMIT):
+            tasks.start_soon(self._program.watch, lambda: pipes)
+            async with self._program.greeting(lambda: pipes, "ACP", START_LIMIT):
                 opened = await self._start_session(session)
             try:
                 yield opened
@@ -188,7 +188,7 @@ class AcpApp(ProgramApp):
         """Pass a notification to the listener."""
         if method == "elicitation/complete":
             if link := as_text(params.get("elicitationId")):
-                self._program.withdraw(link)
+                self._program.complete(link)
         elif method == "session/update":
             self._on_update(as_object(params.get("update")))
         else:

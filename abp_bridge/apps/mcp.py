@@ -15,41 +15,45 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from abp_bridge.apps.program import (
-    CANCEL,
-    LIST_LIMIT,
-    MAX_OPEN,
-    START_LIMIT,
-    Pipes,
-    ProgramApp,
-)
+from abp_bridge import VERSION
+from abp_bridge.apps.program import LIST_LIMIT, MAX_OPEN, START_LIMIT, Pipes, ProgramApp
 from abp_bridge.core.capability import AppInfo, CallResult, CapabilityList, failed
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.sanitize import label, message
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.jsonrpc.connection import ConnectionClosedError, RemoteError
+from abp_bridge.jsonrpc.connection import (
+    ByteReader,
+    ByteWriter,
+    ConnectionClosedError,
+    RemoteError,
+)
+from abp_bridge.jsonrpc.protocol import INVALID_REQUEST, METHOD_NOT_FOUND, Id, RpcError
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
+from abp_bridge.mcp.server_link import LostError, ServerLink
 from abp_bridge.protocols.abp import PROGRESS, decode_progress
 from abp_bridge.protocols.mcp import server
-from abp_bridge.protocols.mcp.revisions import INVALID_PARAMS, MAX_ROUNDS, MAX_UPDATES
-from abp_bridge.protocols.mcp.revisions import URL_REQUIRED, urls_required
+from abp_bridge.protocols.mcp.client import ERAS, LEGACY, McpClientInfo
+from abp_bridge.protocols.mcp.revisions import INVALID_PARAMS, MAX_UPDATES, URL_REQUIRED
 from abp_bridge.session.app import Absence, AppError, AppListener, only_error
 from abp_bridge.session.context import AskContext
 
 if TYPE_CHECKING:
-    from abp_bridge.mcp.client_session import Beat, ServerSession
+    from anyio.abc import TaskGroup
 
 logger = logging.getLogger(__name__)
 
 OpenAddress = Callable[[str], Awaitable[bool]]
 
-KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that counts its person's time
 MAX_PAGES = 100  # pages of one list: a server may page without an end
-SOON = 0.05  # seconds before a round without questions is tried again
 
+NAME = "abp-bridge"
 SIGN_IN = "This server wants you to sign in. Your browser comes back to the bridge."
 SIGN_IN_TIME = 1_000.0  # seconds for the question, ten minutes, and then the browser, five
+
+
+class NotVisitedError(RpcError):
+    """The user did not go to an address that the server wants visited first."""
 
 
 class McpApp(ProgramApp):
@@ -77,17 +81,16 @@ class McpApp(ProgramApp):
         self._connect = connect
         self._modern_first = modern_first
         self._roots = [Path(root).absolute() for root in roots]
-        self._session: ServerSession | None = None
+        self._link: ServerLink | None = None
+        self._pipes: Pipes | None = None
+        self._problem: OSError | None = None  # why the server cannot be started
         self._server: JsonObject = {}  # its capabilities, as it declared them
         self._lists: dict[str, list[JsonValue]] = {}  # its entries, as they were listed last
         self._stale: dict[str, anyio.Event] = {}
         self._offered = CapabilityList()
         self._tools: set[str] = set()  # those of what is offered that are the server's own
         self._calls: dict[str, bool] = {}  # the running ones; whether each destroys nothing
-        # What is shown of what a call needs first, with the elicitationId that it has.
-        self._visits: dict[anyio.CancelScope, str] = {}
         self._subscribed: dict[str, None] = {}
-        self._listening: anyio.CancelScope | None = None
         self._clock: anyio.CancelScope | None = None  # of the handshake, as long as that lasts
         self._was_sent = False  # to sign in, during that
 
@@ -98,41 +101,51 @@ class McpApp(ProgramApp):
         """Connect the server and list its offers; at the end, cancel its questions and end it."""
         async with (
             self._program.report_to(listener),
-            self._connect(self._sign_in) as pipes,
-            self._begin(pipes) as session,
+            only_error(AppError, OSError),
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
-            tasks.start_soon(self._program.watch, pipes)
-            async with self._program.greeting(pipes, "MCP", START_LIMIT) as self._clock:
-                await self._negotiate(session)
-                opened = await self._describe_server(session)
-            self._clock = None
-            for member in self._lists:
-                self._stale[member] = anyio.Event()
-                tasks.start_soon(self._refresh_list, session, member)
-            await self._listen(session)
+            link = self._link = self._make_link(listener, tasks)
             try:
+                async with self._program.greeting(self._find_pipes, "MCP", START_LIMIT) as clock:
+                    self._clock = clock
+                    await self._negotiate(link)
+                    opened = await self._describe_server(link)
+                self._clock = None
+                tasks.start_soon(self._program.watch, self._find_pipes)
+                for member in self._lists:
+                    self._stale[member] = anyio.Event()
+                    tasks.start_soon(self._refresh_list, link, member)
                 yield opened
             finally:
                 self._program.listener = None
                 self._program.withdraw()
+                with anyio.CancelScope(shield=True):
+                    await link.settle()
+                    await link.close()
                 tasks.cancel_scope.cancel()
 
     async def call_capability(self, capability: str, params: JsonObject, call: str) -> CallResult:
         """Call a tool, prompt or resource; an error of the server becomes a failed result."""
-        assert self._session is not None, "the app is open"
+        assert self._link is not None, "the app is open"
         known = next((each for each in self._offered if each.name == capability), None)
         self._calls[call] = known is not None and not known.destructive
         try:
             return self._program.clean(await self._make(capability, params, call))
+        except LostError:
+            return await self._program.end_call()
         except RemoteError as problem:
             if problem.code == URL_REQUIRED:
-                return await self._send_to_addresses(urls_required(problem.error), call)
+                words = "its user was sent to an address of the server first."
+                return failed(
+                    "PERMISSION_REQUIRED", f"{words} Call again when done.", retryable=True
+                )
             said = as_text(problem.error.get("message"))
             return self._program.clean(server.decode_error(problem.code, said, problem.data))
-        except ConnectionClosedError:
-            return await self._program.end_call()
+        except NotVisitedError as problem:
+            return failed("PERMISSION_REQUIRED", str(problem))
+        except RpcError as problem:
+            return self._program.clean(server.decode_error(problem.code, str(problem), None))
         finally:
             del self._calls[call]
 
@@ -145,50 +158,77 @@ class McpApp(ProgramApp):
 
     # --- from the beginning to the end ---
 
-    def _begin(self, pipes: Pipes) -> AbstractAsyncContextManager[ServerSession]:
-        from abp_bridge.mcp.client_session import open_session
+    def _make_link(self, listener: AppListener, tasks: TaskGroup) -> ServerLink:
+        declared: dict[str, JsonValue] = {"elicitation": {"form": {}, "url": {}}}
+        declared |= {"roots": {}} if self._roots else {}
+        declared |= {"sampling": {}} if listener.can_sample() else {}
+        info: JsonObject = {"name": NAME, "version": VERSION}
+        client = McpClientInfo(LEGACY[0], info, declared, level="info")
+        eras = ERAS[::-1] if self._modern_first else ERAS
+        return ServerLink(
+            self._open_pipes, self, tasks, eras=eras, client=client, tap=self._tap_pipes
+        )
 
-        streams = self._tap(self._program.overhear(pipes.stdout), pipes.stdin)
-        assert self._program.listener is not None, "it is being opened"
-        can_sample = self._program.listener.can_sample()
-        return open_session(*streams, self, has_roots=bool(self._roots), can_sample=can_sample)
-
-    async def _negotiate(self, session: ServerSession) -> None:
-        """Agree on a version, or raise AppError if the address does not answer."""
+    @asynccontextmanager
+    async def _open_pipes(self) -> AsyncIterator[Pipes]:
         try:
-            await session.negotiate(modern_first=self._modern_first)
+            async with self._connect(self._sign_in) as self._pipes:
+                yield self._pipes
+        except OSError as problem:
+            self._problem = problem
+            raise
+
+    def _find_pipes(self) -> Pipes | None:
+        return self._pipes
+
+    def _tap_pipes(self, source: ByteReader, sink: ByteWriter) -> tuple[ByteReader, ByteWriter]:
+        return self._tap(self._program.overhear(source), sink)
+
+    async def _negotiate(self, link: ServerLink) -> None:
+        """Agree on a version.
+
+        Raises OSError where the server cannot be started, AppError where it does not answer.
+        """
+        try:
+            await link.connect()
         except RemoteError as problem:
             if problem.data != server.UNREACHED:
                 raise
             raise AppError(
                 f"{self.origin}: {self._program.quote(problem)}", absence=Absence.SERVER
             ) from None
+        except RpcError as problem:
+            if self._problem is not None:
+                raise self._problem from None
+            if link.is_lost:
+                raise ConnectionClosedError("it ended before it answered") from None
+            raise RemoteProtocolError(str(problem)) from None
 
-    async def _describe_server(self, session: ServerSession) -> AppInfo:
+    async def _describe_server(self, link: ServerLink) -> AppInfo:
         """Return what the server is and offers."""
-        self._session, self._server = session, session.info.capabilities
-        if not session.modern and "logging" in self._server:
+        self._server = link.capabilities
+        if "logging" in self._server:
             with suppress(RemoteError):
-                await session.request("logging/setLevel", {"level": "info"})
+                await link.set_level("info")
         warnings = []
         for member in filter(self._server.__contains__, server.KEYS):
             try:
-                self._lists[member], problem = await _pages(session, f"{member}/list", member)
+                self._lists[member], problem = await _pages(link, f"{member}/list", member)
             except RemoteError as error:
                 words = f"its {member} cannot be listed: {self._program.quote(error)}"
                 self._lists[member], problem = [], words
             warnings += [problem] if problem else []
         self._offered = self._decode_offer()
-        info = session.info
-        name = info.title or info.name or "an unnamed server"
+        name = as_text(link.info.get("name"))
+        shown = as_text(link.info.get("title")) or name or "an unnamed server"
         return AppInfo(
-            id=label(info.name or "server", 80),
-            name=label(name, 120),
+            id=label(name or "server", 80),
+            name=label(shown, 120),
             session="",
-            version=f"MCP {info.version}",
+            version=f"MCP {link.version}",
             capabilities=self._offered,
             warnings=(*warnings, *self._offered.problems),
-            instructions=message(info.instructions),
+            instructions=message(as_text(link.hello.get("instructions"))),
         )
 
     def _decode_offer(self) -> CapabilityList:
@@ -224,92 +264,54 @@ class McpApp(ProgramApp):
         return _DECODERS[method](await self._request(method, {**params, "_meta": meta}, call))
 
     async def _request(self, method: str, params: JsonObject, call: str) -> JsonObject:
-        """Send a request; in stateless MCP, repeat it with answers to the questions.
+        """Send a request; what the server asks before its result comes to `answer` and `visit`."""
+        assert self._link is not None
+        return as_object(await self._link.request(method, params, call=call))
 
-        Raises:
-            RemoteError: The server answered with an error, or asks without end.
-            ConnectionClosedError: The server is gone.
-        """
-        assert self._session is not None
-        again: JsonObject = {}
-        for _ in range(MAX_ROUNDS + 1):
-            result = await self._session.request(method, {**params, **again})
-            if result.get("resultType") != "input_required":
-                return result
-            again = await self._answer_round(result, call)
-        raise _refused(f"the server asked more than {MAX_ROUNDS} times for one call")
-
-    async def _answer_round(self, result: JsonObject, call: str) -> JsonObject:
-        """Answer the server's questions in a result, for the repeated request."""
-        asked = as_object(result.get("inputRequests"))
-        answers: dict[str, JsonValue] = {}
-
-        async def answer(key: str, request: JsonObject) -> None:
-            method = as_text(request.get("method"))
-            given = await self._answer_server(method, as_object(request.get("params")), call)
-            if given is None:
-                raise _refused(f"the server wants {label(method, 80)}, which is not known here")
-            answers[key] = given
-
-        async with only_error(RemoteError), anyio.create_task_group() as tasks:
-            for key, request in asked.items():
-                tasks.start_soon(answer, key, as_object(request))
-        if not asked:
-            await anyio.sleep(SOON)
-        again: dict[str, JsonValue] = {"inputResponses": answers} if asked else {}
-        state = result.get("requestState")
-        return again | ({} if state is None else {"requestState": state})
-
-    async def _send_to_addresses(self, links: Sequence[JsonObject], call: str) -> CallResult:
+    async def visit(
+        self, error: RemoteError, links: Sequence[JsonObject], call: str | None
+    ) -> None:
         """Ask the user to open the addresses that the server requires, hidden from the model."""
         problem = "" if links else "the server named none"
-        for link in links[:MAX_OPEN]:
-            if problem := await self._visit(link, call):
+        if len(links) > MAX_OPEN:
+            problem = f"the server named {len(links)}"
+        for link in () if problem else links:
+            if problem := await self._find_absence(link, call):
                 break
         if problem:
-            words = "its user must do something at an address of the server's first"
-            return failed("PERMISSION_REQUIRED", f"{words}, and {problem}")
-        words = "its user was sent to an address of the server's first."
-        if len(links) > MAX_OPEN:
-            words += f" Of its {len(links)} addresses they were asked to visit {MAX_OPEN}."
-        return failed("PERMISSION_REQUIRED", f"{words} Call again when done.", retryable=True)
+            words = "its user must do something at an address of the server first"
+            raise NotVisitedError(INVALID_REQUEST, f"{words}, and {problem}")
 
-    async def _visit(self, link: JsonObject, call: str) -> str:
+    async def _find_absence(self, link: JsonObject, call: str | None) -> str:
         """Ask the user to open an address; return why they did not, or ""."""
-        answer: JsonObject = {"action": "accept"}  # where the server says that they were there
-        with anyio.CancelScope() as shown:
-            self._visits[shown] = as_text(link.get("elicitationId"))
-            try:
-                answer = await self._elicit(link, call)
-            finally:
-                del self._visits[shown]
+        answer = await self._elicit({"mode": "url", **link}, call)
         if answer["action"] == "accept":
             return ""
         said = as_object(as_object(answer.get("_meta")).get("abp")).get("answeredBy")
         refused = said == AnsweredBy.PERSON.value
-        return "did not go" if refused else "could not be sent there, or did not go"
+        return "they did not go" if refused else "they could not be sent there, or did not go"
 
     # --- lists ---
 
     async def _all_of(self, member: str) -> dict[str, JsonValue]:
-        assert self._session is not None
+        assert self._link is not None
         lists = {member: f"{member}/list"}
         if member == "resources":
             lists["resourceTemplates"] = "resources/templates/list"
         found: dict[str, JsonValue] = {}
         for name, method in lists.items():
-            found[name], problem = await _pages(self._session, method, name)
+            found[name], problem = await _pages(self._link, method, name)
             found |= {"note": problem} if problem else {}
         return found
 
-    async def _refresh_list(self, session: ServerSession, member: str) -> None:
+    async def _refresh_list(self, link: ServerLink, member: str) -> None:
         """On `list_changed`, list again and report the differences."""
         while True:
             await self._stale[member].wait()
             self._stale[member] = anyio.Event()
             try:
-                new, problem = await _pages(session, f"{member}/list", member)
-            except (RemoteError, ConnectionClosedError) as error:
+                new, problem = await _pages(link, f"{member}/list", member)
+            except (RemoteError, RpcError) as error:
                 logger.warning("%s cannot be listed again: %s", member, error)
                 continue
             if problem:
@@ -320,100 +322,52 @@ class McpApp(ProgramApp):
             self._program.tell(server.decode_change(member, old, new))
 
     async def _subscribe(self, uri: str, wanted: bool) -> CallResult:
-        assert self._session is not None
+        assert self._link is not None
         if wanted and uri not in self._subscribed and len(self._subscribed) >= MAX_UPDATES:
             return failed("RATE_LIMITED", f"{MAX_UPDATES} resources are subscribed to already")
-        if not self._session.modern:
-            method = "resources/subscribe" if wanted else "resources/unsubscribe"
-            await self._session.request(method, {"uri": uri})
-        before = dict(self._subscribed)
+        await self._link.subscribe(uri, wanted=wanted)
         self._subscribed.pop(uri, None)
         self._subscribed |= {uri: None} if wanted else {}
-        if self._session.modern and self._subscribed != before:
-            await self._listen(self._session)
         return CallResult({"uri": uri, "subscribed": wanted})
 
-    async def _listen(self, session: ServerSession) -> None:
-        """Keep one stream for notifications (stateless MCP), reopened to add subscriptions."""
-        lists = [member for member in self._lists if self._tells(member, "listChanged")]
-        if self._tasks is None or not session.modern or not (lists or self._subscribed):
-            return
-        if self._listening is not None:
-            self._listening.cancel()
-        self._listening = scope = anyio.CancelScope()
-        self._tasks.start_soon(self._hear, session, lists, list(self._subscribed), scope)
+    # --- LinkListener ---
 
-    async def _hear(
-        self,
-        session: ServerSession,
-        lists: Sequence[str],
-        uris: Sequence[str],
-        scope: anyio.CancelScope,
-    ) -> None:
-        with scope:
-            try:
-                await session.listen(lists, uris)
-            except (RemoteError, ConnectionClosedError) as problem:
-                logger.warning("%s tells no changes: %s", self.origin, problem)
+    def passes(self, method: str, result: JsonObject, call: str | None) -> bool:
+        """No question passes: the bridge asks each (`LinkListener.passes`)."""
+        return False
 
-    def _tells(self, member: str, what: str) -> bool:
-        return as_object(self._server.get(member)).get(what) is True
-
-    # --- ServerListener ---
-
-    async def on_request(self, method: str, params: JsonObject, beat: Beat) -> JsonObject | None:
-        """Answer elicitation, sampling and roots; the session handles other requests."""
-        if method != "elicitation/create":
-            return await self._answer_server(method, params)
-        result = CANCEL
-        async with anyio.create_task_group() as beating:
-            beating.start_soon(_send_keepalive_progress, beat)
-            result = await self._elicit(params)
-            beating.cancel_scope.cancel()
-        return result
-
-    def on_notification(self, method: str, params: JsonObject) -> None:
+    def on_notification(self, method: str, params: JsonObject | None) -> None:
         """Pass a notification to the listener."""
-        listener = self._program.listener
-        if listener is None or method in _SILENT:
+        listener, params = self._program.listener, as_object(params)
+        if listener is None or method == "notifications/cancelled":
             return
         member = server.CHANGES.get(method)
         if member in self._stale:
             self._stale[member].set()
         elif method == "notifications/elicitation/complete":
             if link := as_text(params.get("elicitationId")):
-                self._complete(link)
+                self._program.complete(link)
         elif method != PROGRESS:
             listener.on_notice(server.decode_notice(method, params))
         elif (progress := decode_progress(params)) is not None:
             listener.on_progress(progress)
 
-    def _complete(self, link: str) -> None:
-        """Handle the server's notice that the user has been at an address."""
-        for shown, name in self._visits.items():
-            if name == link:
-                shown.cancel()
-        self._program.withdraw(link)
-
     # --- questions ---
 
-    async def _answer_server(
-        self, method: str, params: JsonObject, call: str | None = None
-    ) -> JsonObject | None:
-        """Return the result of a server's request, or None for an unknown method.
-
-        Raises:
-            RemoteError: No model answered.
-        """
+    async def answer(
+        self, method: str, params: JsonObject, call: str | None, id: Id | None = None
+    ) -> JsonValue:
+        """Answer what the server asks (`LinkListener.answer`)."""
         if method == "elicitation/create":
             return await self._elicit(params, call)
         if method == "sampling/createMessage":
             return await self._sample(params, call)
         if method == "roots/list" and self._roots:
             return {"roots": [{"uri": each.as_uri(), "name": each.name} for each in self._roots]}
-        return None
+        words = f"the server wants {label(method, 80)}, which is not known here"
+        raise RpcError(METHOD_NOT_FOUND, words)
 
-    async def _elicit(self, params: JsonObject, call: str | None = None) -> JsonObject:
+    async def _elicit(self, params: JsonObject, call: str | None) -> JsonObject:
         """Ask an `elicitation/create`, and return its result, never an error."""
         running = [self._calls[call]] if call in self._calls else list(self._calls.values())
         return await self._program.elicit(
@@ -442,18 +396,16 @@ _DECODERS: Mapping[str, Callable[[JsonValue], CallResult]] = {
     "resources/read": server.decode_contents,
     "prompts/get": server.decode_prompt,
 }
-# What the SDK has acted on, and nobody needs to be told.
-_SILENT = ("notifications/cancelled", "notifications/subscriptions/acknowledged")
 
 
-async def _pages(session: ServerSession, method: str, member: str) -> tuple[list[JsonValue], str]:
+async def _pages(link: ServerLink, method: str, member: str) -> tuple[list[JsonValue], str]:
     """Return the entries of all pages of a list, and why it may be incomplete."""
     entries: list[JsonValue] = []
     seen: set[str] = set()
     params: JsonObject = {}
     with anyio.move_on_after(LIST_LIMIT):
         while len(seen) < MAX_PAGES:
-            result = await session.request(method, params)
+            result = as_object(await link.request(method, params))
             entries += as_list(result.get(member))
             cursor = as_text(result.get("nextCursor"))
             if not cursor:
@@ -466,14 +418,6 @@ async def _pages(session: ServerSession, method: str, member: str) -> tuple[list
         f"its list of {member} did not end after {len(seen)} pages or {LIST_LIMIT:g} s: there may"
         " be more"
     )
-
-
-async def _send_keepalive_progress(beat: Beat) -> None:
-    beats = 0
-    while True:
-        await anyio.sleep(KEEPALIVE_INTERVAL)
-        beats += 1
-        await beat(beats)
 
 
 def _refused(words: str) -> RemoteError:

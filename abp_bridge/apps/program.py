@@ -54,12 +54,16 @@ class Pipes(Protocol):
     def stdin(self) -> ByteWriter: ...
 
 
+FindPipes = Callable[[], Pipes | None]
+
+
 @dataclass(slots=True)
 class _Open:
     """An open question, and its `elicitationId` if it is a link."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     link: str = ""
+    is_completed: bool = False  # the program says that the user was at its address
 
 
 class FirstWords(WrappedReader):
@@ -129,12 +133,12 @@ class Program:
 
     @asynccontextmanager
     async def greeting(
-        self, pipes: Pipes, protocol: str, limit: float
+        self, find_pipes: FindPipes, protocol: str, limit: float
     ) -> AsyncIterator[anyio.CancelScope]:
         """Bound the handshake in the block, and explain its failure.
 
         Args:
-            pipes: The program's pipes.
+            find_pipes: Finds the program's pipes.
             protocol: The protocol's name, for errors.
             limit: Seconds.
 
@@ -150,7 +154,7 @@ class Program:
                 f" {protocol}?"
             ) from None
         except ConnectionClosedError:
-            await self._wait_for_end(pipes)
+            await self._wait_for_end(find_pipes())
             raise AppError(
                 f"{self.origin} ended before it was connected ({self._ending}){self._wrote}"
             ) from None
@@ -185,9 +189,10 @@ class Program:
         message, details = self.quote(failure.message), map_texts(failure.details, self.quote)
         return replace(result, failure=replace(failure, message=message, details=details))
 
-    async def watch(self, pipes: Pipes) -> None:
+    async def watch(self, find_pipes: FindPipes) -> None:
         """Wait for the end of the program, and tell the listener how it ended."""
         await self.ended.wait()
+        pipes = find_pipes()
         await self._wait_for_end(pipes)
         process = "'s process" if isinstance(pipes, Child) else ""
         self.disconnect(f"the {self._what}{process} ended ({self._ending})")
@@ -198,7 +203,7 @@ class Program:
             self.listener.on_disconnect(reason)
         self._gone.set()
 
-    async def _wait_for_end(self, pipes: Pipes) -> None:
+    async def _wait_for_end(self, pipes: Pipes | None) -> None:
         if isinstance(pipes, Child):
             with anyio.move_on_after(END_LIMIT):
                 await pipes.process.wait()
@@ -286,12 +291,22 @@ class Program:
             logger.exception("a question of %s is cancelled: asking it failed", self.origin)
         finally:
             self._questions.remove(asked)
+        if asked.is_completed:
+            from abp_bridge.protocols.mcp.server_elicitation import encode_completed
+
+            return encode_completed()
         return result
 
-    def withdraw(self, link: str = "") -> None:
-        """Cancel its questions, or only the one with the address id `link`."""
+    def withdraw(self) -> None:
+        """Cancel its questions."""
         for question in self._questions:
-            if not link or question.link == link:
+            question.scope.cancel()
+
+    def complete(self, link: str) -> None:
+        """The program says that the user has been at the address with the id `link`."""
+        for question in self._questions:
+            if question.link == link:
+                question.is_completed = True
                 question.scope.cancel()
 
     def _refuse(self, problem: str) -> None:
@@ -349,7 +364,7 @@ class ProgramApp:
         """Raise AppError: a program has no page."""
         raise AppError(f"{self.origin} has no page to render", "NOT_SUPPORTED")
 
-    def on_malformed(self, reason: str) -> None:
+    def on_malformed(self, reason: str, line: bytes = b"") -> None:
         self._program.on_malformed(reason)
 
     def on_end(self) -> None:

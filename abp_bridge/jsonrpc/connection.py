@@ -279,7 +279,9 @@ class JsonRpcConnection:
         self._writer.close()
 
     def end_output(self) -> None:
-        """Close the writer and drop what waits and what is said later. Reading continues."""
+        """Write what fits now, close the writer, and drop what is said later. Reading continues."""
+        with contextlib.suppress(OSError):
+            self._flush()
         self._is_mute = True
         self._outbox.clear()
         self._tail, self._queued = b"", 0

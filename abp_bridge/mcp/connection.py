@@ -146,7 +146,7 @@ class Subscriptions:
     def log(self, params: JsonObject, key: Hashable = None) -> None:
         """Send `notifications/message` if its level is wanted; `key` replaces a queued one."""
         level = LOG_LEVELS.index(params["level"])
-        if (self.initialized and level >= self.level) or self.wants_log(params["level"]):
+        if (self.initialized and level >= self.level) or self.wants_log(as_text(params["level"])):
             topic = as_text(as_object(params["data"]).get("event"))
             self._rpc.notify("notifications/message", params, key=key, topic=topic)
 

@@ -49,7 +49,7 @@ from abp_bridge.jsonrpc.protocol import (
     UnmatchedResponse,
     is_id,
 )
-from abp_bridge.jsonrpc.subprocess import Child
+from abp_bridge.jsonrpc.subprocess import GRACE, Child
 from abp_bridge.jsonrpc.tap import Tap, unobserved_stream
 from abp_bridge.mcp.connection import encode_cancel
 from abp_bridge.protocols.mcp import revisions
@@ -67,6 +67,7 @@ PROBE: Mapping[Era, float] = {"modern": 5.0, "legacy": 20.0}
 HELLO_LIMIT = 120.0  # seconds for the last hello: npx and uvx fetch a program first
 END_LIMIT = 1.0  # seconds for a process whose output has ended to end too
 ORPHAN_LIMIT = 0.3  # seconds in which a process that has ended is read; a child of it may go on
+FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
 PAUSE = 0.1  # seconds before a round that brings no answer
 COMPLETE_LIMIT = 10.0  # seconds for a server to say that an address was visited
 LISTEN_LIMIT = 5.0  # seconds for a server to acknowledge a stream of changes
@@ -94,6 +95,10 @@ class Pipes(Protocol):
 
 
 OpenPipes = Callable[[], AbstractAsyncContextManager[Pipes]]
+
+
+class LostError(RpcError):
+    """The connection ended while a request was open: nobody knows whether it was carried out."""
 
 
 class LinkListener(Protocol):
@@ -208,6 +213,7 @@ class ServerLink:
         self._ended = anyio.Event()  # the connection of now
         self._connections = 0
         self._asked: dict[Id, anyio.CancelScope] = {}  # its requests that are being answered
+        self._answered = anyio.Event()  # one of them
         self._completed: dict[str, anyio.Event] = {}  # by elicitationId
         self._uris: dict[str, None] = {}
         self._stream = _Stream({})
@@ -246,7 +252,7 @@ class ServerLink:
         """Open the pipes now: the server starts while its client does."""
         self._opening = opened = anyio.Event()
         self._ended = anyio.Event()
-        self._connection = anyio.CancelScope()
+        self._connection = anyio.CancelScope(shield=True)  # it ends by `close`
         self._tasks.start_soon(self._hold, opened, self._ended, self._connection)
 
     async def connect(self) -> None:
@@ -295,14 +301,21 @@ class ServerLink:
                 try:
                     greeted.append((era, await self._greet(era)))
                     attempts.cancel_scope.cancel()
-                except (RemoteError, ConnectionClosedError, RpcError) as problem:
+                except (RemoteError, RpcError) as problem:
                     problems.append(problem)
+                except ConnectionClosedError as problem:
+                    problems.append(problem)
+                    await self._wait_ended()
                 finally:
                     tried.set()
 
             for era in eras:
                 if self._rpc is None:
-                    await self._open()
+                    try:
+                        await self._open()
+                    except RpcError as refused:
+                        problems.append(refused)
+                        break
                 tried = anyio.Event()
                 attempts.start_soon(greet, era, tried)
                 with anyio.move_on_after(HELLO_LIMIT if era == eras[-1] else PROBE[era]):
@@ -412,7 +425,7 @@ class ServerLink:
                 return
             if b'"id":null' not in event.reply:
                 rpc.send_line(event.reply)
-            self._listener.on_malformed(event.reason, event.line)
+            self._listener.on_malformed(event.reason.removeprefix("Parse error: "), event.line)
 
         protocol = JsonRpcProtocol(self._prefix, max_line=MAX_LINE, max_depth=None)
         protocol.batches = True
@@ -430,6 +443,11 @@ class ServerLink:
         return rpc
 
     async def _disconnect(self) -> None:
+        """Let the server end by the end of its input, and end it if it does not."""
+        if self._rpc is not None:
+            self._rpc.end_output()
+            with anyio.move_on_after(GRACE):
+                await self._wait_ended()
         if self._connection is not None:
             self._connection.cancel()
             await self._wait_ended()
@@ -444,10 +462,14 @@ class ServerLink:
         await self._disconnect()
         self._workers.close()
 
-    async def sent(self) -> None:
-        """Wait until the server has read, or could have, what was written."""
-        if self._rpc is not None:
-            await self._rpc.sent()
+    async def settle(self) -> None:
+        """Wait, not for long, until all that the server asked is answered, and written."""
+        with anyio.move_on_after(FAREWELL):
+            while self._asked:
+                self._answered = anyio.Event()
+                await self._answered.wait()
+            if self._rpc is not None:
+                await self._rpc.sent()
 
     async def _restore(self) -> None:
         """Tell the server what one before it was told."""
@@ -466,8 +488,8 @@ class ServerLink:
         if self._connections > 1:
             uris: list[JsonValue] = [*self._uris]
             changed = revisions.listen_filter(self.capabilities, uris)
-            for method, params in revisions.may_have_changed(changed):
-                self._listener.on_notification(method, params)
+            for each, given in revisions.may_have_changed(changed):
+                self._listener.on_notification(each, given)
 
     # --- requests ---
 
@@ -537,7 +559,7 @@ class ServerLink:
             await self.connect()
         rpc = self._rpc
         if rpc is None:
-            raise RpcError(INTERNAL_ERROR, self.ending)
+            raise LostError(INTERNAL_ERROR, self.ending)
         shown = self.client if client is None else client
         sent = revisions.request_for(params, shown, server_modern=self.modern)
         try:
@@ -545,9 +567,7 @@ class ServerLink:
         except ConnectionClosedError:
             with anyio.move_on_after(END_LIMIT + ORPHAN_LIMIT):
                 await self._wait_ended()
-            raise RpcError(
-                INTERNAL_ERROR, f"abp-bridge mcp: {self.ending} {UNKNOWN_OUTCOME}"
-            ) from None
+            raise LostError(INTERNAL_ERROR, f"abp-bridge: {self.ending} {UNKNOWN_OUTCOME}") from None
         return reply.result
 
     async def _answer_all(self, asked: JsonObject, call: str | None) -> dict[str, JsonValue]:
@@ -721,6 +741,7 @@ class ServerLink:
                 respond_internal_error(rpc, id, message.method)
         keepalive.cancel()
         self._asked.pop(id, None)
+        self._answered.set()
         if rpc.is_open(id):
             rpc.discard_request(id)
 

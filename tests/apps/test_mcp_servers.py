@@ -23,6 +23,7 @@ from support.sign_in_server import sign_in_server
 from support.sql_server import sql_server
 
 from abp_bridge.apps.program import Program
+from abp_bridge.mcp import server_link
 
 Json = Any
 
@@ -95,7 +96,7 @@ RETURNED = {
     "fail": "OPERATION_FAILED: No such table",
     "error": 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}',
     "nothing": "TRANSPORT_ERROR: the server returned no content",
-    "malformed": "OPERATION_FAILED: the server's answer is no response of JSON-RPC",
+    "malformed": "TRANSPORT_ERROR: the server returned no content",
 }
 
 
@@ -103,7 +104,7 @@ async def test_a_result_is_what_the_server_returned(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         for tool, says in RETURNED.items():
             result = await host.call(tool)
-            assert text(result).startswith(says), tool
+            assert text(result).startswith(says), (tool, text(result))
             assert result.is_error is (tool != "both")
             assert text(await host.call("look")) == "look done"  # it goes on
 
@@ -195,7 +196,11 @@ async def test_questions_at_the_same_time_each_get_their_own_answer(
         assert (one["content"], two["content"]) == ({"s": "one"}, {"s": "two"})
 
 
-async def test_an_address_is_opened_by_the_person(exotic: tuple[str, Path]) -> None:
+async def test_an_address_is_opened_by_the_person(
+    exotic: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_link, "COMPLETE_LIMIT", 0.0)
+
     async def person(params: Any) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestURLParams)
         assert params.url == "https://e.x/"
@@ -209,29 +214,27 @@ async def test_an_address_is_opened_by_the_person(exotic: tuple[str, Path]) -> N
 
     async with hosted("--app", exotic[0], answer=person) as host:
         assert structured(await host.call("url"))["action"] == "accept"
-        visit = await host.call("visit")  # an error that wants the person there first
-        assert text(visit).startswith("PERMISSION_REQUIRED")
-        assert "https://e.x/" not in str(visit.content)
-        assert structured(await host.call("visit")) == "visited"
+        assert (
+            structured(await host.call("visit")) == "visited"
+        )  # after an error that wants a visit
 
 
-FIRST = "PERMISSION_REQUIRED: its user must do something at an address of the server's first"
-SENT = "PERMISSION_REQUIRED: its user was sent to an address of the server's first."
-AGAIN = "Call again when done. (retryable)"
+FIRST = "PERMISSION_REQUIRED: its user must do something at an address of the server first"
 
 
 @pytest.mark.parametrize(
     ("links", "action", "asked", "says"),
     [
-        (2, "accept", 2, f"{SENT} {AGAIN}"),
-        (2, "decline", 1, f"{FIRST}, and did not go"),
-        (101, "accept", 100, f"{SENT} Of its 101 addresses they were asked to visit 100. {AGAIN}"),
+        (2, "accept", 2, "visited"),
+        (2, "decline", 1, f"{FIRST}, and they did not go"),
+        (101, "accept", 0, f"{FIRST}, and the server named 101"),
     ],
     ids=["accepted", "declined", "too many"],
 )
 async def test_call_tells_what_became_of_addresses_to_visit(
-    links: int, action: str, asked: int, says: str
+    links: int, action: str, asked: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(server_link, "COMPLETE_LIMIT", 0.0)
     shown: list[str] = []
 
     def person(params: Any) -> types.ElicitResult:
@@ -239,7 +242,7 @@ async def test_call_tells_what_became_of_addresses_to_visit(
         return refuse(action)(params)
 
     async with hosted("--app", target("exotic", "legacy"), answer=person) as host:
-        assert text(await host.call("visit", links=links)) == says
+        assert says in text(await host.call("visit", links=links))
     assert len(shown) == asked
 
 
@@ -452,7 +455,7 @@ async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None
 async def test_a_server_that_dies_says_how(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         result = await host.call("die")
-        assert text(result).startswith("DISCONNECTED")
+        assert text(result).startswith("DISCONNECTED"), text(result)
         assert "the disk is on fire" in text(result)
         assert text(await host.call("look")) == "look done"  # connected again
 
@@ -480,10 +483,11 @@ def test_open_question_is_cancelled_before_the_server_ends(tmp_path: Path) -> No
         host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "leave"}})
         host.until(lambda message: message.get("method") == "elicitation/create")
         assert host.end() == 0
-    *_, answer, end = heard(log)
-    assert answer["id"] == "q"
+    *_, end = heard(log)
+    (answer,) = [each for each in heard(log) if "result" in each and each.get("id") == "q"]
+
     assert answer["result"]["action"] == "cancel"
-    assert end == {"end": True}
+    assert end == {"end": True}, heard(log)
 
 
 # --- over HTTP ------------------------------------------------------------------------------------

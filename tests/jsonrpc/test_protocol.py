@@ -146,7 +146,7 @@ REJECTED: dict[str, tuple[bytes, Json, str]] = {
     ),
     "NaN": (
         b'{"jsonrpc":"2.0","id":1,"method":"a","params":[NaN]}\n',
-        None,
+        1,
         "Parse error: NaN is not JSON",
     ),
     "a number out of range": (

@@ -212,7 +212,7 @@ class Proxy:
             await self._front.wait_idle()
             while now() - self._link.last_message < SETTLE:
                 await anyio.sleep(SETTLE / 4)
-        await self._link.sent()
+            await self._link.settle()
 
     async def _watch_host(self, source: ByteReader) -> None:
         """A host's end is not read while its server reads nothing: it ends all the same."""
@@ -251,7 +251,7 @@ class Proxy:
         if request.method == "ping" and not request.client.modern:
             if self._link.is_lost and not self._link.hello:
                 self._gives_up.set()
-                raise RpcError(INTERNAL_ERROR, f"abp-bridge mcp: {self._link.ending}")
+                raise RpcError(INTERNAL_ERROR, f"abp-bridge: {self._link.ending}")
             return {}
         if request.method in CAN_ASK and request.client.modern:
             self._pending.identify_retry(request, request.params.get("requestState"))
@@ -335,7 +335,7 @@ class Proxy:
         try:
             await self._link.connect()
         except ConnectionClosedError:
-            raise RpcError(INTERNAL_ERROR, f"abp-bridge mcp: {self._link.ending}") from None
+            raise RpcError(INTERNAL_ERROR, f"abp-bridge: {self._link.ending}") from None
         except RpcError:
             if not self._link.hello:
                 self._gives_up.set()

@@ -137,9 +137,9 @@ async def _greet_server(connection: JsonRpcConnection, host: SetupHost) -> _Offe
     if begins.modern:
         meta: JsonObject = {
             "_meta": {
-                modern.VERSION: V2026_07_28,
-                modern.CAPABILITIES: begins.capabilities,
-                modern.CLIENT: client,
+                revisions.VERSION: V2026_07_28,
+                revisions.CAPABILITIES: begins.capabilities,
+                revisions.CLIENT: client,
             }
         }
         try:
