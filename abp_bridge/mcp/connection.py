@@ -91,6 +91,20 @@ class HostRequest:
         self.scope.cancel()
 
 
+class RunningCall:
+    """A call that a `PendingCall` attaches a host to, where it is not a `session.host.Call`."""
+
+    id: str
+
+    async def wait_idle(self) -> None:
+        """Wait until the questions asked at the same time are on their way."""
+        raise NotImplementedError
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the call: no request waits for it any more."""
+        raise NotImplementedError
+
+
 class Subscriptions:
     """Which notifications a host wants; `level` is an index of `LOG_LEVELS`.
 

@@ -23,7 +23,7 @@ from abp_bridge.session.surface import RouteChangedError
 
 if TYPE_CHECKING:
     from abp_bridge.core.ledger import Progress
-    from abp_bridge.mcp.connection import HostRequest
+    from abp_bridge.mcp.connection import HostRequest, RunningCall
     from abp_bridge.session.call import Call
 
 # How a call ended, as the result of this request; raises RpcError for an error.
@@ -66,20 +66,6 @@ class ModelMessage:
     sent: bool = False
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: JsonObject = field(default_factory=dict)
-
-
-class RunningCall:
-    """A call that a `PendingCall` attaches a host to, where it is not a `session.host.Call`."""
-
-    id: str
-
-    async def wait_idle(self) -> None:
-        """Wait until the questions asked at the same time are on their way."""
-        raise NotImplementedError
-
-    def cancel(self, reason: str) -> None:
-        """Cancel the call: no request waits for it any more."""
-        raise NotImplementedError
 
 
 class PendingCall:

@@ -567,7 +567,9 @@ class ServerLink:
         except ConnectionClosedError:
             with anyio.move_on_after(END_LIMIT + ORPHAN_LIMIT):
                 await self._wait_ended()
-            raise LostError(INTERNAL_ERROR, f"abp-bridge: {self.ending} {UNKNOWN_OUTCOME}") from None
+            raise LostError(
+                INTERNAL_ERROR, f"abp-bridge: {self.ending} {UNKNOWN_OUTCOME}"
+            ) from None
         return reply.result
 
     async def _answer_all(self, asked: JsonObject, call: str | None) -> dict[str, JsonValue]:

@@ -13,14 +13,14 @@ from abp_bridge.core.matrix import find_ways
 from abp_bridge.core.question import Question
 from abp_bridge.core.surface import WAYS, Advice, Surface
 from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, RpcError
-from abp_bridge.mcp.connection import McpConnection, HostRequest
+from abp_bridge.mcp.connection import HostRequest, McpConnection
 from abp_bridge.mcp.surfaces import McpSurfaces
 from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.mcp.tool_list import WAIT
 from abp_bridge.mcp.tools import McpTools, UnknownToolError, profile_of
 from abp_bridge.protocols.mcp.client import V2025_03_26
-from abp_bridge.protocols.mcp.revisions import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.protocols.mcp.results import encode_log, encode_progress, separate_texts
+from abp_bridge.protocols.mcp.revisions import RESOURCE_NOT_FOUND, decode_retry
 from abp_bridge.session.context import AskContext
 from abp_bridge.session.host import Host, SessionError, state_uri
 from abp_bridge.session.surface import Page

@@ -29,15 +29,15 @@ from abp_bridge.core.surface import describe_unasked
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.jsonrpc.loop import now
 from abp_bridge.jsonrpc.protocol import RpcError
-from abp_bridge.mcp.connection import RequestState, HostRequest
-from abp_bridge.mcp.pending_call import PendingCall, PendingQuestion, RunningCall
+from abp_bridge.mcp.connection import HostRequest, RequestState, RunningCall
+from abp_bridge.mcp.pending_call import PendingCall, PendingQuestion
+from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.protocols.mcp.revisions import (
     INVALID_PARAMS,
     MAX_ROUNDS,
     MISSING_CAPABILITY,
     encode_round,
 )
-from abp_bridge.protocols.mcp.results import encode_result, encode_text
 from abp_bridge.session.host import CallOutcome, SessionError
 from abp_bridge.session.surface import HostTimeoutError
 

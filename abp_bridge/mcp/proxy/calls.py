@@ -21,7 +21,7 @@ from abp_bridge.core.json_value import (
     to_text,
 )
 from abp_bridge.core.ledger import Progress
-from abp_bridge.mcp.pending_call import RunningCall
+from abp_bridge.mcp.connection import RunningCall
 
 if TYPE_CHECKING:
     from abp_bridge.mcp.connection import HostRequest

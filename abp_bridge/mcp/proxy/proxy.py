@@ -12,11 +12,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.lowlevel
+import anyio.to_thread
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.errors import AbpBridgeError
@@ -47,7 +47,6 @@ from abp_bridge.mcp.proxy.calls import Calls, ProxyCall, add_notes, make_room
 from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
 from abp_bridge.mcp.proxy.server_questions import ELICITATION, SAMPLING, ServerQuestions
 from abp_bridge.mcp.server_link import MAX_LINE, OpenPipes, ServerLink
-from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout
 from abp_bridge.protocols.mcp import revisions
 from abp_bridge.protocols.mcp.client import (
     ERAS,
@@ -58,8 +57,6 @@ from abp_bridge.protocols.mcp.client import (
     decode_capabilities,
 )
 from abp_bridge.protocols.mcp.revisions import CAN_ASK, LISTENED, UPDATES, Crossing
-from abp_bridge.session.host import SessionError
-from abp_bridge.session.surface import HostTimeoutError, RouteChangedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +66,8 @@ if TYPE_CHECKING:
     from abp_bridge.core.ledger import Progress
     from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
     from abp_bridge.jsonrpc.tap import Tap
-    from abp_bridge.mcp.pending_call import FindPending
+    from abp_bridge.mcp.pending_call import FindPending, PendingCall
+    from abp_bridge.mcp.tool_calls import ToolCalls
     from abp_bridge.session.profiles import Profile
     from abp_bridge.session.surface import ElicitorApi, OnModelProgress
 
@@ -170,15 +168,8 @@ class Proxy:
         )
         self._link.host = self._rpc
         self._calls = Calls(self._wait_quiet)
-        self._pending = ToolCalls(
-            tasks,
-            limit=policy.pending_timeout,
-            timeout_of=lambda request: ToolTimeout(float("inf")),
-            on_progress=lambda request, progress: None,
-            has_wait=False,
-        )
         elicitor = KeepaliveElicitor(
-            lambda on_progress: make_elicitor(self._host, on_progress, self._pending.find_pending),
+            lambda on_progress: make_elicitor(self._host, on_progress, self._find_pending),
             self._host,
             self._calls,
         )
@@ -195,8 +186,6 @@ class Proxy:
         self._tasks.start_soon(self._watch_host, source)
         self._tasks.start_soon(self._end_without_server)
         self._link.start()
-        await anyio.lowlevel.checkpoint()
-        load_fast_codec()  # while the server starts
         try:
             await self._rpc.run(self._finish)
         finally:
@@ -230,6 +219,22 @@ class Proxy:
             await self._front.wait_idle()
             await self._rpc.sent()
         self._rpc.close()
+
+    @cached_property
+    def _pending(self) -> ToolCalls:
+        """The calls of a stateless host, which waits for them again and again."""
+        from abp_bridge.mcp.tool_calls import ToolCalls, ToolTimeout  # once needed
+
+        return ToolCalls(
+            self._tasks,
+            limit=self._policy.pending_timeout,
+            timeout_of=lambda request: ToolTimeout(float("inf")),
+            on_progress=lambda request, progress: None,
+            has_wait=False,
+        )
+
+    def _find_pending(self, calls: Sequence[str]) -> PendingCall | None:
+        return self._pending.find_pending(calls) if self._host.client.modern else None
 
     async def _wait_quiet(self) -> None:
         """Wait until the server has written nothing for `QUIET` seconds, by the wire's clock."""
@@ -332,8 +337,11 @@ class Proxy:
             raise RpcError(INTERNAL_ERROR, self._obstacle)
 
     async def _connect(self) -> None:
+        is_first = not self._link.hello
         try:
             await self._link.connect()
+            if is_first:  # a handshake takes no longer for it
+                self._tasks.start_soon(anyio.to_thread.run_sync, load_fast_codec)
         except ConnectionClosedError:
             raise RpcError(INTERNAL_ERROR, f"abp-bridge: {self._link.ending}") from None
         except RpcError:
@@ -447,12 +455,12 @@ class Proxy:
 
     async def _attach(self, request: HostRequest) -> JsonObject | None:
         """Attach a stateless host's request to its call, by its retry to a running one."""
-        from abp_bridge.protocols.mcp.revisions import decode_retry
+        from abp_bridge.session.host import SessionError  # once needed
 
         given = revisions.without_retry(request.params)
         request.tool = request.method
         request.arguments = {name: each for name, each in given.items() if name != "_meta"}
-        state, answers = decode_retry(request.params)
+        state, answers = revisions.decode_retry(request.params)
         if state is None:
             start = partial(self._start_call, request)
             encode = self._encode_ended
@@ -584,7 +592,9 @@ class Proxy:
             except ConnectionClosedError:
                 raise RpcError(INTERNAL_ERROR, "the host has left") from None
             return reply.result
-        pending = self._pending.find_pending([each.id for each in calls])
+        from abp_bridge.session.surface import HostTimeoutError, RouteChangedError  # once needed
+
+        pending = self._find_pending([each.id for each in calls])
         if pending is None:
             raise RpcError(INVALID_REQUEST, f"{method}: {_NOT_ASKED}")
         asked = as_object(revisions.to_modern_question(params))

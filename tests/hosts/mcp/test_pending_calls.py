@@ -32,7 +32,7 @@ DONE = CallOutcome(CallResult("done"))
 
 
 def tool_request(id: int) -> HostRequest:
-    request = HostRequest(id, CLIENT, anyio.current_time())
+    request = HostRequest(id, CLIENT, anyio.current_time(), "tools/call", {})
     request.tool, request.arguments = "abp_call", ARGUMENTS
     return request
 
