@@ -34,7 +34,7 @@ help:
 	@echo 'make fixtures           the recorded conversations in fixtures/, made again; make fixtures ARGS=acp-form for some'
 	@echo 'make conformance        the official MCP conformance suite, from npm, against the bridge on its pipes'
 	@echo 'make soak               32,000 whole sessions on a virtual clock, with faults by seed; ARGS="--seeds 500" for some'
-	@echo 'make fuzz               the wire, each codec and what a proxy edits, fed what coverage finds, for a minute each; ARGS=600 for ten'
+	@echo 'make fuzz               the wire, each codec and what a proxy passes on, fed what coverage finds, for a minute each; ARGS=600 for ten'
 
 setup: $(STAMP)
 

@@ -14,7 +14,7 @@ from abp_bridge.log import print_message
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from abp_bridge.jsonrpc.carrier import Side
+    from abp_bridge.acp.proxy.proxy import Side
 
 NO_PROGRAM = 127
 

@@ -184,7 +184,6 @@ class JsonRpcConnection:
         on_protocol_error: Gets each dropped message, for the trace.
         cancel_request: (id of our request, reason) -> (method, params) of its cancellation.
         rejects: Whether a message that cannot be read is answered with an error.
-        shared: Whether others write to the same stream; then nothing is deferred.
 
     Attributes:
         feeds: The connection that what comes here is passed on to. While much waits there, nothing
@@ -204,7 +203,6 @@ class JsonRpcConnection:
         on_protocol_error: Callable[[UnmatchedResponse | InvalidMessage], None] = lambda odd: None,
         cancel_request: Callable[[Id, str], tuple[str, JsonValue]] | None = None,
         rejects: bool = True,
-        shared: bool = False,
     ) -> None:
         self._protocol = protocol
         self._reader = reader
@@ -213,7 +211,6 @@ class JsonRpcConnection:
         self._on_protocol_error = on_protocol_error
         self._cancel_request = cancel_request
         self._rejects = rejects
-        self._shared = shared
         self._waiting: dict[Hashable, _Waiter] = {}  # by the ids of our requests
         self._outbox: OrderedDict[_Key, bytes] = OrderedDict()
         self._tail: bytes | memoryview = b""
@@ -376,11 +373,9 @@ class JsonRpcConnection:
 
     def postpone(self, tell: Callable[[], None]) -> None:
         """Call `tell` at the end of this turn of the loop, after other messages are queued."""
-        if not self._postponed and not self._shared:
+        if not self._postponed:
             asyncio.get_running_loop().call_soon(self._tell_postponed)
         self._postponed.append(tell)
-        if self._shared:
-            self._tell_postponed()
 
     def _tell_postponed(self) -> None:
         postponed, self._postponed = self._postponed, []
@@ -508,8 +503,7 @@ class JsonRpcConnection:
             return
         if self._postponed:
             self._tell_postponed()
-        waits = deferred and not self._shared
-        if not (waits or self._tail or self._outbox):  # nothing to go after, or with
+        if not (deferred or self._tail or self._outbox):  # nothing to go after, or with
             self._tail, self._queued = data, len(data)
             self._note_leaving(key)
             self._flush_now()
@@ -528,7 +522,7 @@ class JsonRpcConnection:
                 self._topics[key.kind].setdefault(key.topic, {})[key] = None
         if self._tail:
             return
-        if waits:
+        if deferred:
             self._wake_later()
         else:
             self._flush_now()

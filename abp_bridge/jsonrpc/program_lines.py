@@ -14,10 +14,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, is_deeper, parse_json
 from abp_bridge.core.sanitize import label
-from abp_bridge.jsonrpc.byte_edit import MAX_LINE
 from abp_bridge.jsonrpc.connection import ByteReader, ByteWriter
 from abp_bridge.jsonrpc.memory_pipe import write_all
-from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR, MAX_DEPTH, dump, is_id
+from abp_bridge.jsonrpc.protocol import (
+    INTERNAL_ERROR,
+    MAX_DEPTH,
+    MAX_PASSED_LINE,
+    dump,
+    is_id,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +66,8 @@ class MessageReader:
             while self._lines:
                 if (message := self._parse_line(self._lines.popleft())) is not None:
                     return message
-            if len(self._rest) > MAX_LINE:
-                self._on_malformed(f"it has more than {MAX_LINE} bytes")
+            if len(self._rest) > MAX_PASSED_LINE:
+                self._on_malformed(f"it has more than {MAX_PASSED_LINE} bytes")
                 return None
             if not (data := await self._source.receive()):
                 return None

@@ -34,6 +34,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 MAX_LINE = 16 * 2**20  # bytes; a file of 10 MiB in base64 fits, an endless line does not
+MAX_PASSED_LINE = 64 * 2**20  # bytes; of what is passed on between two programs
 MAX_BATCH = 1_000  # messages; each may be answered by an error that is longer than itself
 MAX_DEPTH = 128  # levels; Python's own reader and writer recurse, and fail near 1,000
 END = 4096  # bytes that are looked at, at each end, of a line that cannot be read

@@ -39,6 +39,7 @@ from abp_bridge.jsonrpc.connection import (
 from abp_bridge.jsonrpc.loop import Workers, now
 from abp_bridge.jsonrpc.protocol import (
     INTERNAL_ERROR,
+    MAX_PASSED_LINE,
     METHOD_NOT_FOUND,
     Id,
     InvalidMessage,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE = 64 * 2**20  # bytes of one message
 # Seconds until a server that has not answered one hello is sent the other one too: it may only be
 # slow to start, so the first good answer counts.
 PROBE: Mapping[Era, float] = {"modern": 5.0, "legacy": 20.0}
@@ -407,7 +407,9 @@ class ServerLink:
 
     async def _describe_end(self, pipes: Pipes) -> str:
         if not isinstance(pipes, Child):
-            return as_text(getattr(pipes, "ending", "")) or f"the connection to {self._named} ended"
+            return (
+                as_text(getattr(pipes, "ending", "")) or f"the connection to {self._named} ended."
+            )
         with anyio.move_on_after(END_LIMIT):
             await pipes.process.wait()
             await pipes.heard.wait()
@@ -427,7 +429,7 @@ class ServerLink:
                 rpc.send_line(event.reply)
             self._listener.on_malformed(event.reason.removeprefix("Parse error: "), event.line)
 
-        protocol = JsonRpcProtocol(self._prefix, max_line=MAX_LINE, max_depth=None)
+        protocol = JsonRpcProtocol(self._prefix, max_line=MAX_PASSED_LINE, max_depth=None)
         protocol.batches = True
         rpc = JsonRpcConnection(
             protocol,

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ("wire", "codecs", "edits")
+TARGETS = ("wire", "codecs", "passes")
 LIMITS = ("-timeout=5", "-rss_limit_mb=512", "-max_len=8192", "-print_final_stats=1")
 SEEDS = 400  # messages of the fixtures to begin with, from all of them
 FIGURES = re.compile(r"^(?:Done .*|stat::(?:average_exec|peak_rss).*|.*DONE.*)$", re.MULTILINE)

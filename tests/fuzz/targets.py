@@ -1,24 +1,21 @@
-"""Fuzz targets: the wire, the codecs, and the byte edits of proxies."""
+"""Fuzz targets: the wire, the codecs, and what a proxy passes on."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from abp_bridge.core.answer import Answer, validate_answer
-from abp_bridge.core.json_value import JsonObject, as_list, as_object, parse_json
+from abp_bridge.core.json_value import JsonObject, as_list, as_object, json_equal, parse_json
 from abp_bridge.core.ledger import Notice, describe_notice
 from abp_bridge.core.menu import Menu
 from abp_bridge.core.outcome import AnsweredBy, Outcome
 from abp_bridge.core.question import FieldType, Question
 from abp_bridge.errors import LocalProtocolError, RemoteProtocolError
-from abp_bridge.jsonrpc import byte_edit
-from abp_bridge.jsonrpc.protocol import InvalidMessage, JsonRpcProtocol, Request
-from abp_bridge.jsonrpc.splice import keep_lines
-from abp_bridge.mcp.proxy import handshake
-from abp_bridge.mcp.proxy.router import is_escaped, may_respond, misleading_name
+from abp_bridge.jsonrpc.protocol import InvalidMessage, JsonRpcProtocol, Request, dump, parse
 from abp_bridge.models import acp as acp_agent
 from abp_bridge.models.agent import AgentError
 from abp_bridge.models.cli import DIALECTS, CliTurn
@@ -35,15 +32,19 @@ from abp_bridge.protocols.acp import agent, v1
 from abp_bridge.protocols.acp import v1 as acp
 from abp_bridge.protocols.mcp import (
     elicitation,
-    modern,
+    revisions,
     sampling,
     server,
     server_elicitation,
-    translation,
 )
-from abp_bridge.protocols.mcp.client import V2025_06_18, V2025_11_25, decode_capabilities
-from abp_bridge.protocols.mcp.revisions import InvalidParamsError
+from abp_bridge.protocols.mcp.client import (
+    V2025_06_18,
+    V2025_11_25,
+    McpClientInfo,
+    decode_capabilities,
+)
 from abp_bridge.protocols.mcp.results import encode_result
+from abp_bridge.protocols.mcp.revisions import InvalidParamsError
 from abp_bridge.protocols.mcp.tools import encode_tool
 from abp_bridge.protocols.offer import decode_offer
 from abp_bridge.protocols.webmcp import tools as tool_results
@@ -116,19 +117,20 @@ def changes(raw: Json) -> None:
         describe_notice(server.decode_change(member, listed, listed[1:]))
 
 
-def eras(message: JsonObject) -> None:
+def kinds(message: JsonObject) -> None:
+    client = McpClientInfo(V2025_11_25, message, message)
     for method in ("tools/list", "tools/call", "server/discover", "resources/read"):
-        translation.to_legacy_error(method, message)
-        translation.to_modern_error(method, message)
-        modern_result = translation.to_modern_result(method, message, message)
-        translation.to_legacy_result(method, modern_result)
-    translation.to_initialized(translation.to_discovered(message), message.get("id"))
-    for each in (message, *translation.urls_required(message)):
-        method, params = translation.to_legacy_question(each, "id")
-        translation.needed_capability(method, translation.to_modern_question(method, params, "id"))
-    translation.listen_filter(message, list(message.values()))
-    translation.strip_envelope(message)
-    translation.untag(message)
+        for modern in (False, True):
+            both = {"client_modern": modern, "server_modern": not modern}
+            revisions.crossing(method, **both)
+            revisions.error_for(method, message, **both)
+            revisions.result_for(method, message, message, **both)
+            revisions.request_for(message, replace(client, modern=modern), server_modern=not modern)
+    revisions.to_initialized(revisions.to_discovered(message), message.get("id"))
+    revisions.urls_required(message)
+    for method, params in revisions.questions_in(message).values():
+        revisions.can_be_asked(client, method, revisions.to_modern_question(params))
+    revisions.listen_filter(message, list(message.values()))
 
 
 def turn(update: JsonObject) -> None:
@@ -199,7 +201,7 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     sampling.decode_whole,
     lambda raw: decode_request(sampling.decode_sampling(raw, id="q", origin="o")),
     lambda raw: decode_capabilities(raw, V2025_11_25),
-    of_object(eras),
+    of_object(kinds),
     of_object(agent.decode_info),
     of_object(agent.takes_directories),
     of_object(lambda raw: agent.decode_sign_in(raw, "o")),
@@ -207,9 +209,9 @@ CODECS: tuple[Callable[[Json], object], ...] = (
     of_object(model_turn),
     of_object(leave),
     of_object(elicitation.decode_answered),
-    modern.decode_envelope,
-    of_object(modern.decode_retry),
-    of_object(modern.decode_filter),
+    revisions.decode_envelope,
+    of_object(revisions.decode_retry),
+    of_object(revisions.decode_filter),
     page_form,
     lambda raw: describe_tools([(each, each.name, {}) for each in decode_tools(raw)]),
     decode_keys,
@@ -229,31 +231,15 @@ def codecs(data: bytes) -> None:
                 decode(part)
 
 
-def edits(data: bytes) -> None:
-    """A proxy changes one place of a line that it can read, and loses nothing of the others."""
-    cutter = byte_edit.Cutter(SHORT)
-    cut = data[0] + 1 if data else 1
-    pieces = (data[start : start + cut] for start in range(0, len(data), cut))
-    blocks = [block for each in pieces for block, _ in cutter.cut(each)]
-    assert b"".join([*blocks, cutter.rest()]) == data
-    for line in keep_lines(data).split(b"\n"):
-        is_escaped(line)
-        may_respond(line)
-        message = byte_edit.parse_broken_line(line)
-        if isinstance(message, dict):
-            edit(line, message)
-
-
-def edit(line: bytes, message: JsonObject) -> None:
-    misleading_name(message)
-    id = byte_edit.find_response_id(line)
-    assert id is None or message.get("id") == id
-    with contextlib.suppress(UnicodeError):  # only who reads it as UTF-8 is told more
-        has_room = as_object(message.get("params")) == (message.get("params") or {})
-        found = as_object(byte_edit.parse_line(byte_edit.put_member(line, ("params", "x"), 1)))
-        assert as_object(found["params"])["x"] == 1 if has_room else found == message
-        byte_edit.append_item(line, ("result", "content"), {})
-        handshake.announce(line, as_object(message.get("params")), has_roots=True, can_sample=True)
+def passes(data: bytes) -> None:
+    """What a proxy reads it can write again, as the same value on one line."""
+    try:
+        message = parse(data)
+    except ValueError:
+        return
+    written = dump(message)
+    assert json_equal(parse(written), message)
+    assert len(written.decode().splitlines()) == 1
 
 
 def command_lines(data: bytes, cut: int) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 from unittest.mock import patch
 
+import anyio
 import anyio.lowlevel
 import pytest
 
@@ -15,11 +17,10 @@ from abp_bridge.acp.client_surfaces import ClientSurfaces
 from abp_bridge.acp.proxy.mcp_endpoint import McpEndpoint
 from abp_bridge.conformance.redactor import SecretAnswers
 from abp_bridge.core.outcome import AnsweredBy, Outcome, Verdict
-from abp_bridge.jsonrpc import byte_edit, splice
 from abp_bridge.jsonrpc.connection import JsonRpcConnection
 from abp_bridge.jsonrpc.protocol import IncomingMessage, Response
 from abp_bridge.mcp.pending_call import PendingCall
-from abp_bridge.mcp.proxy.modern_host import ModernHost
+from abp_bridge.mcp.proxy.proxy import Proxy
 from abp_bridge.mcp.proxy.server_questions import ServerQuestions
 from abp_bridge.protocols.acp import v1
 from abp_bridge.protocols.acp.v1 import ChatReply, Meaning
@@ -43,9 +44,9 @@ _enqueue = JsonRpcConnection._enqueue
 _dispatch = JsonRpcConnection._dispatch
 _ask = PendingCall.wait_for_round
 _save = ResultStore.save
-_answer = ServerQuestions._send_answer
-_keep_lines = splice.keep_lines
-_on_server_notification = ModernHost._on_server_notification
+_ask_question = ServerQuestions.ask
+_forward_notification = JsonRpcConnection.forward_notification
+_edit_result = Proxy._edit_result
 _decode_reply = v1.decode_reply
 _encode_answer = server_elicitation.encode_answer
 
@@ -90,30 +91,24 @@ def _take_commands(prompt: Json) -> ChatReply:
 async def _nothing(self: McpEndpoint) -> None: ...
 
 
-def _lose_a_servers_answer(self: ServerQuestions, id: Json, result: Json) -> None:
+async def _lose_a_servers_answer(self: ServerQuestions, *asked: Json) -> Json:
     """What is answered while another question is open goes nowhere."""
-    if not self.is_asking:
-        _answer(self, id, result)
+    answer = await _ask_question(self, *asked)
+    if self._open:
+        await anyio.sleep_forever()
+    return answer
 
 
-def _answer_a_server_twice(self: ServerQuestions, id: Json, result: Json) -> None:
-    for _ in range(2):
-        _answer(self, id, result)
-
-
-def _drop_a_log(block: bytes) -> bytes:
-    """Of many lines at once, what a server logs is left out."""
-    lines = _keep_lines(block).splitlines(keepends=True)
-    kept = [each for each in lines if len(lines) == 1 or b"notifications/message" not in each]
-    return b"".join(kept)
-
-
-def _drop_a_log_between_eras(self: ModernHost, method: str, params: Json) -> None:
+def _drop_a_log(self: JsonRpcConnection, method: str, params: Json) -> None:
     """What a server logs twice with one level is told once."""
     levels = self.__dict__.setdefault("heard", set())
     if method != "notifications/message" or params["level"] not in levels:
-        _on_server_notification(self, method, params)
-    levels.add(params.get("level"))
+        _forward_notification(self, method, params)
+    levels.add((params or {}).get("level"))
+
+
+def _change_a_result(self: Proxy, *given: Json) -> Json:
+    return json.loads(json.dumps(_edit_result(self, *given)).replace("is done", "failed"))
 
 
 def _invent_an_accept(question: Json, answer: Json) -> Json:
@@ -188,24 +183,14 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str, int]
     ),
     "apps that a proxy forgets": (_plant(McpEndpoint, "close", _nothing), "has no answer", 214),
     "a server's lost answer": (
-        _plant(ServerQuestions, "_send_answer", _lose_a_servers_answer),
+        _plant(ServerQuestions, "ask", _lose_a_servers_answer),
         SERVERS + " has no answer",
         19,
     ),
-    "a server's doubled answer": (
-        _plant(ServerQuestions, "_send_answer", _answer_a_server_twice),
-        SERVERS + " has 2 answers",
-        47,
-    ),
     "an uncounted loss at a proxy": (
-        _plant(splice, "keep_lines", _drop_a_log),
+        _plant(JsonRpcConnection, "forward_notification", _drop_a_log),
         "a message does not come",
         19,
-    ),
-    "an uncounted loss between eras": (
-        _plant(ModernHost, "_on_server_notification", _drop_a_log_between_eras),
-        "a message does not come",
-        67,
     ),
     "an accept that a proxy invents": (
         _plant(server_elicitation, "encode_answer", _invent_an_accept),
@@ -213,7 +198,7 @@ PLANTED: dict[str, tuple[Callable[[], AbstractContextManager[object]], str, int]
         47,
     ),
     "a result that a proxy changes": (
-        _plant(byte_edit, "append_item", lambda line, *more: line.replace(b"is done", b"failed")),
+        _plant(Proxy, "_edit_result", _change_a_result),
         "a result is not the server's",
         87,
     ),

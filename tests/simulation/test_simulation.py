@@ -12,9 +12,9 @@ import re
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,9 +31,9 @@ from abp_bridge.cli.compose import Composition
 from abp_bridge.cli.serve import ProtocolDetector
 from abp_bridge.jsonrpc import subprocess
 from abp_bridge.jsonrpc.protocol import INTERNAL_ERROR
-from abp_bridge.mcp.proxy.eras import translated
+from abp_bridge.jsonrpc.tap import unobserved_stream
+from abp_bridge.mcp.proxy.proxy import Policy as ServerPolicy
 from abp_bridge.mcp.proxy.proxy import run_proxy as run_server_proxy
-from abp_bridge.mcp.proxy.router import Policy as ServerPolicy
 from abp_bridge.session.bridge import Bridge
 from abp_bridge.session.elicitor import Elicitor, describe_questions
 from abp_bridge.settings import read_settings
@@ -67,7 +67,7 @@ LIKELY = {  # how likely it is that a host has each habit, and how strong
     "errors": [0, 0, 0.2],
     "leaves": [0, 0.7, 0.7],
 }
-SERVER_ENDED = "the simulated server ended"  # what its host hears then of each open request
+SERVER_ENDED = "The simulated server ended."  # what its host hears then of each open request
 ENDING = 2.0  # virtual seconds in which the bridge ends after its host: then hosts kill it
 MISJUDGED = ("always-preset",)  # rows that take a person for a policy, and are meant to
 TOGETHER = 50  # seeds of one test
@@ -323,6 +323,8 @@ def _wrong_passages(host: Host, server: Server, is_calm: bool) -> Iterator[str]:
 def _passes(message: Json) -> bool:
     if message.get("method") in OURS:
         return False
+    if SERVER_ENDED in message.get("error", {}).get("message", ""):
+        return False
     result = message.get("result") or {}
     return "method" in message or ("action" not in result and "content" not in result)
 
@@ -338,6 +340,15 @@ def _must_come(message: Json) -> bool:
 
 def _plain(message: Json) -> Json:
     return {name: value for name, value in message.items() if name != "jsonrpc"}
+
+
+@dataclass
+class ServerPipes:
+    """A simulated server, which is there once."""
+
+    stdout: ReadEnd
+    stdin: Pipe
+    ending: str = SERVER_ENDED
 
 
 class Connections(asyncio.Queue[tuple[ReadEnd, Pipe]]):
@@ -542,26 +553,31 @@ class World:
             self.page.questions(0, PASSWORD)
             await self.program.start(0)
 
-        async def ending() -> str:
-            return SERVER_ENDED
+        opened: list[ServerPipes] = []
+
+        @asynccontextmanager
+        async def open_pipes() -> AsyncIterator[ServerPipes]:
+            if opened:
+                raise FileNotFoundError(SERVER_ENDED)
+            opened.append(pipes := ServerPipes(*server))
+            yield pipes
 
         policy = ServerPolicy(
-            lambda: "simulated", lambda host, asks: "", ending, lambda line: None, self.confirm
+            lambda: "simulated",
+            lambda host, asks: "",
+            lambda line: None,
+            self.confirm,
+            pending_timeout=composition.settings.park_timeout,
         )
-        async with translated(
-            client, server, pending_timeout=composition.settings.park_timeout, origin=str
-        ) as sides:
-            await run_server_proxy(
-                sides.host,
-                sides.server,
-                prefix="abp-sim-",
-                policy=policy,
-                make_elicitor=partial(
-                    composition.make_mcp_elicitor, find_pending=sides.find_pending
-                ),
-            )
-            self.to_agent.close()
-            return anyio.current_time()
+        await run_server_proxy(
+            client,
+            open_pipes,
+            policy=policy,
+            make_elicitor=composition.make_mcp_elicitor,
+            tap_server=unobserved_stream,
+        )
+        self.to_agent.close()
+        return anyio.current_time()
 
     def _expect_no_question(self) -> None:
         statuses: list[Json] = [bridge.status()["questions"] for bridge in self.bridges]

@@ -37,6 +37,7 @@ from abp_bridge.jsonrpc.protocol import (
     END,
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    MAX_PASSED_LINE,
     InvalidMessage,
     JsonRpcProtocol,
     Notification,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE = 64 * 2**20  # bytes of one message
 # Seconds for the agent after its client has left, and for what it does not read to move. Clients
 # kill us after two in all.
 DRAIN = 0.8
@@ -371,7 +371,7 @@ class _Reader(WrappedReader):
 
 
 def _make_protocol(prefix: str) -> JsonRpcProtocol:
-    return JsonRpcProtocol(prefix, max_depth=None, max_line=MAX_LINE, inward=_add_version)
+    return JsonRpcProtocol(prefix, max_depth=None, max_line=MAX_PASSED_LINE, inward=_add_version)
 
 
 def _add_version(message: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -30,6 +30,7 @@ from abp_bridge.jsonrpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MAX_PASSED_LINE,
     METHOD_NOT_FOUND,
     Id,
     InvalidMessage,
@@ -46,7 +47,7 @@ from abp_bridge.mcp.proxy.approval import Approval
 from abp_bridge.mcp.proxy.calls import Calls, ProxyCall, add_notes, make_room
 from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
 from abp_bridge.mcp.proxy.server_questions import ELICITATION, SAMPLING, ServerQuestions
-from abp_bridge.mcp.server_link import MAX_LINE, OpenPipes, ServerLink
+from abp_bridge.mcp.server_link import OpenPipes, ServerLink
 from abp_bridge.protocols.mcp import revisions
 from abp_bridge.protocols.mcp.client import (
     ERAS,
@@ -153,7 +154,7 @@ class Proxy:
         self._policy = policy
         self._tasks = tasks
         self._rpc = JsonRpcConnection(
-            JsonRpcProtocol(max_line=MAX_LINE, max_depth=None),
+            JsonRpcProtocol(max_line=MAX_PASSED_LINE, max_depth=None),
             *host,
             on_message=self._on_message,
             on_protocol_error=_log_protocol_error,
@@ -273,6 +274,8 @@ class Proxy:
             raise RpcError(INTERNAL_ERROR, _NOT_BEGUN)
         elif self._obstacle:
             raise RpcError(INTERNAL_ERROR, self._obstacle)
+        if client.modern and method in CAN_ASK and "requestState" in request.params:
+            return await self._attach(request)  # its call goes on, whatever became of the server
         await self._connect()
         kinds = {"client_modern": client.modern, "server_modern": self._link.modern}
         match revisions.crossing(method, **kinds):
@@ -379,7 +382,7 @@ class Proxy:
                 await self._list_tools()
                 if refused := await self._approval.find_refusal(call, params):
                     cancelled = False
-                    return _failed(refused)
+                    return self._fail(refused)
             result = await self._link.request(
                 method,
                 params,
@@ -392,14 +395,14 @@ class Proxy:
         except RpcError as problem:
             cancelled = False
             if is_tool and problem.code == INVALID_REQUEST:  # words for the model
-                return _failed(" ".join([str(problem), *call.notes]))
+                return self._fail(" ".join([str(problem), *call.notes]))
             raise
         except RemoteError as problem:
             cancelled = False
             if revisions.urls_required(problem.error) and not self._shows_links(request.client):
                 words = " ".join([_WENT, *call.notes])
                 if is_tool:
-                    return _failed(words)
+                    return self._fail(words)
                 raise RpcError(INVALID_REQUEST, words) from None
             if call.notes:
                 said = " ".join([as_text(problem.error.get("message")), *call.notes])
@@ -409,6 +412,14 @@ class Proxy:
             self._calls.end(call, cancelled=cancelled)
             self._questions.end_call(call)
         return self._edit_result(call, request, result)
+
+    def _fail(self, words: str) -> JsonObject:
+        """Return a failed result of a tool, as one of the server."""
+        from abp_bridge.protocols.mcp.results import encode_text  # once needed
+
+        result = encode_text(words, error=True)
+        is_modern = self._link.modern
+        return revisions.complete_result(result, self._link.info) if is_modern else result
 
     def _edit_result(self, call: ProxyCall, request: HostRequest, result: JsonValue) -> JsonValue:
         """Learn the tools of a list; add to a call's result what its user should know."""
@@ -690,17 +701,11 @@ def _describe_obstacle(why: str) -> str:
     )
 
 
-def _failed(words: str) -> JsonObject:
-    from abp_bridge.protocols.mcp.results import encode_text  # once needed
-
-    return encode_text(words, error=True)
-
-
 def _log_protocol_error(event: UnmatchedResponse | InvalidMessage) -> None:
     if isinstance(event, InvalidMessage):
         logger.error("a line of the host is refused: %s", event.reason)
     else:
-        logger.error("a response of the host is dropped: no request is open for it")
+        logger.warning("a response of the host is dropped: no request is open for it")
 
 
 _LISTS = tuple(word for word in LISTENED.values() if word != UPDATES)
