@@ -140,6 +140,7 @@ ANSWERERS: Mapping[AnsweredBy, str] = {
     AnsweredBy.UNKNOWN: "the host",
     AnsweredBy.MODEL: "a model",
     AnsweredBy.SCRIPT: "an answers file",
+    AnsweredBy.SERVER: "the server",
     AnsweredBy.DEFAULT: "the app's default",
     AnsweredBy.NOBODY: "nobody",
 }

@@ -1,9 +1,9 @@
 """We are the server of one MCP host, of either kind of revision.
 
-A request of the host becomes a `HostRequest`, which the handler answers once: at once (`reply`), or
-in a task (`handle`) that the host's cancellation cancels. The kind is a property of the request: its
-envelope says stateless, a handshake on the connection stateful. Calls that outlive their requests
-and wait for a retry are `tool_calls.ToolCalls`.
+A request of the host becomes a `HostRequest`, which the handler answers once: at once (`reply`),
+or in a task (`handle`) that the host's cancellation cancels. The kind is a property of the request:
+its envelope says stateless, a handshake on the connection stateful. Calls that outlive their
+requests and wait for a retry are `tool_calls.ToolCalls`.
 
 `serve` answers `initialize` and `tools/list` before anything heavy is loaded: this imports none.
 """
@@ -113,16 +113,15 @@ class HostFront:
             client = self._client_of(message.method, params)
             request = HostRequest(message.id, client, self._rpc.arrived, message.method, params)
             result = self._handler.reply(request)
-        except (RpcError, InvalidParamsError) as problem:
-            self._rpc.respond_error(message.id, problem.code, str(problem), problem.data)
-        except Exception:
-            respond_internal_error(self._rpc, message.id, message.method)
-        else:
             if result is not None:
                 self._rpc.respond(message.id, result)
             else:
                 self._running[message.id] = request
                 self._workers.start_soon(self._run, request)
+        except (RpcError, InvalidParamsError) as problem:
+            self._rpc.respond_error(message.id, problem.code, str(problem), problem.data)
+        except Exception:
+            respond_internal_error(self._rpc, message.id, message.method)
 
     def _client_of(self, method: str, params: JsonObject) -> McpClientInfo:
         """Return who sent a request: by its envelope, else by the handshake."""

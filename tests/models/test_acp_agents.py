@@ -213,7 +213,7 @@ async def test_a_turn_that_did_not_end_well_brings_no_answer(
     heard: Heard, tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if words == "endless":
-        monkeypatch.setattr(lines, "MAX_LINE", 10_000)
+        monkeypatch.setattr(lines, "MAX_PASSED_LINE", 10_000)
         monkeypatch.setattr(agents, "END_LIMIT", 0.1)
     problem = await failure(acp(tmp_path, agent="unruly_agent"), words)
     code, said = ENDS[words]

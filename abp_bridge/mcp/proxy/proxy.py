@@ -1,9 +1,9 @@
 """`abp-bridge mcp`: one host and one server, joined.
 
 `HostFront` is the server of the host, `ServerLink` the client of the server. What is here decides
-about each request of the host: answered here, refused by name, approved by the user first, or passed
-on; and who answers what the server asks: the host, the user on a surface of ours, a model of theirs.
-Messages are passed on value for value, and translated between two kinds of revision.
+about each request of the host: answered here, refused by name, approved by the user first, or
+passed on; and who answers what the server asks: the host, the user on a surface of ours, or a model
+of the user. Messages pass value for value, and are translated between two kinds of revision.
 """
 
 from __future__ import annotations
@@ -134,7 +134,14 @@ async def run_proxy(
         make_elicitor: Makes the elicitor at the first question.
     """
     async with anyio.create_task_group() as tasks:
-        proxy = Proxy(host, open_pipes, tasks, policy, make_elicitor, tap_server)
+        proxy = Proxy(
+            host,
+            open_pipes,
+            tasks,
+            policy,
+            make_elicitor=make_elicitor,
+            tap_server=tap_server,
+        )
         await proxy.run(host[0])
         tasks.cancel_scope.cancel()
 
@@ -148,6 +155,7 @@ class Proxy:
         open_pipes: OpenPipes,
         tasks: TaskGroup,
         policy: Policy,
+        *,
         make_elicitor: MakeElicitor,
         tap_server: Tap,
     ) -> None:
@@ -200,7 +208,7 @@ class Proxy:
         self._questions.end()
         with anyio.move_on_after(DRAIN):
             await self._front.wait_idle()
-            while now() - self._link.last_message < SETTLE:
+            while now() - self._link.last_message < SETTLE:  # noqa: ASYNC110 - time passes
                 await anyio.sleep(SETTLE / 4)
             await self._link.settle()
 
@@ -240,7 +248,7 @@ class Proxy:
     async def _wait_quiet(self) -> None:
         """Wait until the server has written nothing for `QUIET` seconds, by the wire's clock."""
         with anyio.move_on_after(QUIET_LIMIT):
-            while (left := self._link.last_message + QUIET - now()) > 0:
+            while (left := self._link.last_message + QUIET - now()) > 0:  # noqa: ASYNC110
                 await anyio.sleep(left)
 
     # --- the host: HostHandler ---
