@@ -152,7 +152,6 @@ class _Server:
                     code = child.process.returncode
                     if code is not None:
                         self.exit_code = code if code >= 0 else 128 - code
-                        print_message(f"the server {self.command[0]} ended ({child.exit})")
         except OSError as problem:
             if self.exit_code == NO_PROGRAM:
                 print_message(f"the server cannot be started: {problem}")

@@ -174,6 +174,7 @@ class ServerLink:
         hello: Its result of `initialize` or `server/discover`; empty before.
         modern: Whether it speaks the stateless revision.
         last_message: When its last message came, by the loop's clock.
+        is_closed: Whether `close` was called.
         ending: How its last process or connection ended, in words.
     """
 
@@ -205,7 +206,7 @@ class ServerLink:
         self.host: JsonRpcConnection | None = None  # that messages are passed on to
         self._prefix = f"abp-{os.urandom(4).hex()}-"
         self._rpc: JsonRpcConnection | None = None
-        self._is_ready = self._is_closed = False
+        self._is_ready = self.is_closed = False
         self._connecting: anyio.Event | None = None
         self._opening: anyio.Event | None = None  # the pipes, until they end
         self._problem: Exception | None = None  # why the last attempt to connect failed
@@ -261,7 +262,7 @@ class ServerLink:
         Raises RemoteError (the server's refusal) or RpcError.
         """
         while not self._is_ready:
-            if self._is_closed:
+            if self.is_closed:
                 raise RpcError(INTERNAL_ERROR, "the bridge is closing")
             if self._connecting is None:
                 self._connecting = connecting = anyio.Event()
@@ -460,7 +461,7 @@ class ServerLink:
 
     async def close(self) -> None:
         """End the connection, and the server with it."""
-        self._is_closed = True
+        self.is_closed = True
         await self._disconnect()
         self._workers.close()
 

@@ -274,7 +274,7 @@ class Proxy:
     async def handle(self, request: HostRequest) -> JsonObject | None:
         """Answer a request of the host (`HostHandler.handle`)."""
         method, client = request.method, request.client
-        if method == "initialize":
+        if method == "initialize" and not client.modern:
             return await self._initialize(request)
         if client.modern:
             self._introduce(client, {})
@@ -692,6 +692,8 @@ class Proxy:
         """The next request starts the server again; one that never answered ends the bridge."""
         if not self._link.hello:
             self._tasks.start_soon(self._give_up_soon)
+        elif not self._link.is_closed:
+            logger.warning("%s The next request starts it again.", self._link.ending)
 
     async def _give_up_soon(self) -> None:
         await anyio.sleep(FIRST_WORDS)
