@@ -36,8 +36,9 @@ class Answer:
     surface
     (`mcp-form`, `mcp-form (as text)`); `latency` is in seconds; `reason` is for the app's
     developer;
-    `unchecked` names schema keywords that were not checked; `metadata` is the surface's own. If the
-    user was not asked, `tried` has each surface with its reason, and `ways` how to be asked.
+    `unchecked` names schema keywords that were not checked; `metadata` is the surface's own, and
+    `host_meta` the `_meta` of the host's result. If the user was not asked, `tried` has each
+    surface with its reason, and `ways` how to be asked.
     """
 
     outcome: Outcome
@@ -49,6 +50,7 @@ class Answer:
     reason: str = ""
     unchecked: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
+    host_meta: JsonObject = field(default_factory=dict)
     tried: tuple[str, ...] = ()
     ways: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object
 from abp_bridge.core.outcome import AnsweredBy
 from abp_bridge.core.sanitize import clean, label
 
+_OWN = "abp"  # the member of `_meta` in which bridges say who answered
 MAX_HOST_WORDS = 300  # characters: a reason, not a log
 _MACHINES = (AnsweredBy.HOST_POLICY, AnsweredBy.MODEL, AnsweredBy.SCRIPT)
 # By what is said; for any other word it is UNKNOWN. That a person answered is no proof.
@@ -31,13 +32,19 @@ def encode_account(answered_by: AnsweredBy | None, **more: JsonValue) -> dict[st
     """Return the `_meta` that says who answered; `more` adds other members, if not empty."""
     account = {"answeredBy": answered_by and answered_by.value, **more}
     said: JsonObject = {word: value for word, value in account.items() if value}
-    return {"_meta": {"abp": said}} if said else {}
+    return {"_meta": {_OWN: said}} if said else {}
 
 
 def read_answered_by(result: JsonValue) -> AnsweredBy | None:
     """Return who gave an `elicitation/create` result, from `_meta.abp`."""
     meta = as_object(as_object(result).get("_meta"))
-    return decode_answered_by(as_object(meta.get("abp")).get("answeredBy"))
+    return decode_answered_by(as_object(meta.get(_OWN)).get("answeredBy"))
+
+
+def read_host_meta(result: JsonValue) -> JsonObject:
+    """Return the `_meta` that a host adds to its answer, without what only a bridge says."""
+    meta = as_object(as_object(result).get("_meta"))
+    return {name: value for name, value in meta.items() if name != _OWN}
 
 
 def read_host_words(result: JsonValue) -> str:

@@ -7,7 +7,7 @@ import secrets
 from abp_bridge.core.outcome import BY_ACTION, Action, AnsweredBy
 from abp_bridge.core.question import Question
 from abp_bridge.jsonrpc.connection import Reply
-from abp_bridge.protocols.host_words import read_answered_by, read_host_words
+from abp_bridge.protocols.host_words import read_answered_by, read_host_meta, read_host_words
 from abp_bridge.protocols.mcp.elicitation import decode_reply
 from abp_bridge.session.surface import HostUnattendedError, SurfaceResponse
 
@@ -42,6 +42,7 @@ def decode_elicited(reply: Reply, question: Question) -> SurfaceResponse:
         reply.exact,
         answered_by=answered_by,
         host_words=words,
+        host_meta=read_host_meta(reply.result),
     )
 
 

@@ -195,6 +195,7 @@ class Router:
             reason=_reason(response, verdict),
             unchecked=_unsupported_keywords(question),
             metadata=response.metadata,
+            host_meta=response.host_meta,
         )
         own = self._attribution.are_own_words(variant, verdict)
         proven = own or verdict.answered_by is AnsweredBy.PERSON

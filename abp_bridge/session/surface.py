@@ -36,6 +36,7 @@ class SurfaceResponse:
         metadata: What the surface reports to the requester.
         reason: Why there is no answer, if the surface can say more than the outcome does.
         host_words: Why, in the host's own words; safe to show.
+        host_meta: The `_meta` of the host's result, without what only the bridge says.
     """
 
     outcome: Outcome
@@ -48,6 +49,7 @@ class SurfaceResponse:
     metadata: JsonObject = field(default_factory=dict)
     reason: str = ""
     host_words: str = ""
+    host_meta: JsonObject = field(default_factory=dict)
 
 
 def median(seconds: Sequence[float]) -> float:

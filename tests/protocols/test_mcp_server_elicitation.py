@@ -24,9 +24,10 @@ from abp_bridge.core.question import (
     Question,
 )
 from abp_bridge.errors import RemoteProtocolError
-from abp_bridge.protocols.mcp.elicitation import encode_form
+from abp_bridge.protocols.mcp.elicitation import encode_form, encode_url
 from abp_bridge.protocols.mcp.server_elicitation import (
     decode_form,
+    decode_link,
     decode_question,
     encode_answer,
     encode_reply,
@@ -151,14 +152,32 @@ def test_form_question_is_sanitized() -> None:
     assert (question.message, question.fields[0].title) == ("Hello[31m you", "[2JName")
 
 
+@pytest.mark.parametrize("schema", [{}, {"requestedSchema": None}, {"requestedSchema": []}])
+@pytest.mark.parametrize("mode", [{}, {"mode": None}])
+def test_missing_schema_is_an_empty_form(mode: Json, schema: Json) -> None:
+    question = decode_form({"message": "Go", **mode, **schema}, id="q", origin="s")
+    assert (question.kind, question.fields) == (Kind.CONFIRM, (ACKNOWLEDGE,))
+
+
+@pytest.mark.parametrize("nothing", [[], None])
+def test_empty_list_and_null_are_empty_objects(nothing: Json) -> None:
+    assert decode(nothing).fields == (ACKNOWLEDGE,)
+    assert decode({"a": nothing}).fields == decode({"a": {}}).fields
+
+
+def test_properties_may_be_in_a_definition() -> None:
+    schema = {"$ref": "#/$defs/f", "$defs": {"f": {"properties": {"a": {"type": "string"}}}}}
+    question = decode_form({"message": "Go", "requestedSchema": schema}, id="q", origin="s")
+    assert [each.name for each in question.fields] == ["a"]
+
+
 NONSENSE: list[tuple[Json, str]] = [
     (None, "must be an object"),
     ([], "must be an object"),
     ({"mode": "url", "message": "Go", "url": "https://a"}, "mode 'url'"),
-    ({"mode": None, "message": "Go", "requestedSchema": {}}, "mode"),
+    ({"mode": 3, "message": "Go", "requestedSchema": {}}, "mode"),
     ({"requestedSchema": {}}, "message"),
     ({"message": 3, "requestedSchema": {}}, "message"),
-    ({"message": "Go"}, "requestedSchema"),
     ({"message": "Go", "requestedSchema": "string"}, "requestedSchema"),
     ({"message": "Go", "requestedSchema": {"type": "string"}}, "'object', not 'string'"),
     ({"message": "Go", "requestedSchema": {"properties": ["a"]}}, "properties"),
@@ -316,6 +335,37 @@ def test_no_of_a_consent_is_a_decline(properties: Json, said: bool, gets: Json) 
     if gets is not None:
         expected = {"action": "accept", "content": {name: gets}}
     assert encode_answer(question, answer) == {**expected, "_meta": meta}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.DECLINED, Outcome.CANCELLED])
+def test_host_meta_goes_back_with_its_own_answer(outcome: Outcome) -> None:
+    answer = Answer(outcome, AnsweredBy.PERSON, {"a": 1}, host_meta={"persist": "always"})
+    account: Json = {"abp": {"answeredBy": answer.answerer.value}}
+    result = encode_answer(ask({"a": {"type": "integer"}}), answer)
+    assert result["_meta"] == {"persist": "always", **account}
+
+
+def test_host_meta_is_dropped_with_an_answer_that_is_not_the_hosts() -> None:
+    kept = {"host_meta": {"persist": "always"}}
+    automatic = Answer(Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, {"a": 1}, **kept)
+    refusal = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"confirm": False}, **kept)
+    for answer in (automatic, refusal):
+        [name] = answer.content
+        result: Json = encode_answer(ask({name: {"type": "boolean"}}), answer)
+        assert result["action"] != "accept"
+        assert [*result["_meta"]] == ["abp"]
+
+
+@pytest.mark.parametrize("meta", [{"persist": ["session"], "progressToken": 1}, {}])
+def test_question_meta_goes_to_the_host_without_the_progress_token(meta: Json) -> None:
+    kept = {"_meta": {"persist": ["session"]}} if meta else {}
+    form: Json = {"message": "Go", "requestedSchema": {}, "_meta": meta}
+    shown = encode_form(decode_form(form, id="q", origin="s"), "2025-11-25")
+    assert {name: each for name, each in shown.items() if name == "_meta"} == kept
+    link = {"mode": "url", "message": "Go", "url": "https://a.example/", "_meta": meta}
+    question = decode_link(link, id="q", origin="s")
+    assert encode_url(question, question.link, "e").get("_meta") == kept.get("_meta")
+    assert "_meta" not in encode_url(question, "http://127.0.0.1:1/page", "e")
 
 
 @pytest.mark.parametrize(("said", "action"), [(True, "accept"), (False, "decline")])

@@ -94,7 +94,15 @@ def encode_form(
     if required:
         schema["required"] = required
     mode = {"mode": "form"} if modes else {}
-    return {**mode, "message": message_of(question, problem), "requestedSchema": schema}
+    form: JsonObject = {**mode, "message": message_of(question, problem), "requestedSchema": schema}
+    return {**form, **_own_meta(question)}
+
+
+def _own_meta(question: Question) -> dict[str, JsonValue]:
+    """The `_meta` with which an MCP server asked, without its progressToken."""
+    meta = as_object(question.request.get("_meta"))
+    kept = {name: value for name, value in meta.items() if name != "progressToken"}
+    return {"_meta": kept} if kept else {}
 
 
 def _shown_fields(question: Question, version: str) -> Sequence[Field]:
@@ -128,8 +136,9 @@ def encode_url(question: Question, url: str, elicitation: str) -> dict[str, Json
 
     2025-11-25 requires the id; 2026-07-28 has none, but clients of both require it.
     """
-    message = message_of(question)
-    return {"mode": "url", "message": message, "url": url, "elicitationId": elicitation}
+    shown = {"mode": "url", "message": message_of(question), "url": url}
+    meta = _own_meta(question) if url == question.link else {}
+    return {**shown, "elicitationId": elicitation, **meta}
 
 
 def decode_roots(result: JsonValue) -> list[str]:

@@ -197,10 +197,11 @@ def decode_link(raw: JsonValue, *, id: str, origin: str) -> Question:
 def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     """Decode a form-mode `elicitation/create`; the answer is an object of its fields.
 
-    A property outside MCP's subset is asked for as JSON. Raises RemoteProtocolError.
+    A property outside MCP's subset is asked for as JSON. PHP's `[]` is an empty object, and null
+    an absent member. Raises RemoteProtocolError.
     """
     params = _mapping(raw, "an elicitation")
-    if params.get("mode", "form") != "form":
+    if params.get("mode") not in (None, "form"):
         raise RemoteProtocolError(
             "this is no form, but an elicitation of the mode"
             f" {sanitize.label(params['mode'], 80)!r}",
@@ -209,9 +210,7 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
     message = params.get("message")
     if not isinstance(message, str):
         raise RemoteProtocolError("an elicitation needs a message in words")
-    schema = normalize(
-        _mapping(params.get("requestedSchema"), "the requestedSchema of an elicitation")
-    )
+    schema = normalize(_decode_schema(params))
     if schema.get("type", "object") != "object":
         raise RemoteProtocolError(
             "the requestedSchema of an elicitation must be of the type 'object', not"
@@ -237,9 +236,21 @@ def decode_form(raw: JsonValue, *, id: str, origin: str) -> Question:
         origin=origin,
         wrapped=False,
         destructive=IRREVERSIBLE in paragraphs,
+        request=params,
         # What is required the fields say themselves.
         whole={word: value for word, value in schema.items() if word != "required"},
     )
+
+
+def _decode_schema(params: JsonObject) -> JsonObject:
+    schema = _object_of(params.get("requestedSchema"))
+    schema = _mapping(schema, "the requestedSchema of an elicitation")
+    if "properties" not in schema:
+        return schema
+    properties = _object_of(schema["properties"])
+    if isinstance(properties, Mapping):
+        properties = {name: _object_of(part) for name, part in properties.items()}
+    return {**schema, "properties": properties}
 
 
 def server_outcome(question: Question, answer: Answer) -> Outcome:
@@ -260,7 +271,9 @@ def encode_answer(question: Question, answer: Answer) -> dict[str, JsonValue]:
             for name, said in content.items()
         }
     account = encode_account(answer.answerer, route=answer.route)
-    return {**encode_reply(question, outcome, content), **account}
+    kept = answer.host_meta if outcome is answer.outcome else {}
+    meta = {**kept, **as_object(account.get("_meta"))}
+    return {**encode_reply(question, outcome, content), **({"_meta": meta} if meta else {})}
 
 
 def encode_completed() -> dict[str, JsonValue]:
@@ -270,7 +283,7 @@ def encode_completed() -> dict[str, JsonValue]:
 
 def _asked_pair(question: Question) -> _Pair | None:
     """The server's own options of what was asked as a yes or no."""
-    if question.link or "requestedSchema" not in question.request:
+    if question.link or question.kind is not Kind.CONFIRM or "message" not in question.request:
         return None
     return _pair_in(decode_form(question.request, id=question.id, origin=question.origin))
 
@@ -297,6 +310,10 @@ def encode_reply(question: Question, outcome: Outcome, content: JsonObject) -> d
         row, content = (SAID_NO if refused else row), {}
     has_content = row.action is Action.ACCEPT and not question.link
     return {"action": row.action.value, **({"content": dict(content)} if has_content else {})}
+
+
+def _object_of(value: JsonValue) -> JsonValue:
+    return {} if value in (None, []) else value
 
 
 def _mapping(value: JsonValue, what: str) -> JsonObject:
