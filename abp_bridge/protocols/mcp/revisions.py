@@ -27,7 +27,6 @@ from abp_bridge.core.json_value import (
 from abp_bridge.errors import AbpBridgeError
 from abp_bridge.protocols.mcp.client import (
     LEGACY,
-    LOG_LEVELS,
     MODERN,
     V2026_07_28,
     McpClientInfo,
@@ -514,15 +513,6 @@ def may_have_changed(wanted: JsonObject) -> list[tuple[str, JsonObject | None]]:
 def untag(params: JsonValue) -> JsonObject:
     """What a server told on a stream, as a legacy one tells it."""
     return _without_meta(as_object(params), (SUBSCRIPTION,))
-
-
-def logs(least: str | None, params: JsonValue) -> bool:
-    """Whether a client that wants logs from level `least` gets this one; unknown levels are
-    highest.
-    """
-    level = as_object(params).get("level")
-    rank = LOG_LEVELS.index(level) if level in LOG_LEVELS else len(LOG_LEVELS)
-    return least in LOG_LEVELS and rank >= LOG_LEVELS.index(least)
 
 
 def without_tasks(capabilities: JsonObject) -> JsonObject:
