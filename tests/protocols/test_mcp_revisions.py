@@ -11,6 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import methods
 from support.json_strategies import any_text, few, garbled, json_values
+from support.mcp_messages import (
+    CAPABILITIES,
+    CONTENT,
+    FORM,
+    META,
+    REQUESTS,
+    RESULTS,
+    SAMPLING,
+    SERVER,
+    STATEFUL,
+    STATELESS,
+    TASKS,
+    TOOL,
+    URL,
+)
 
 from abp_bridge.protocols.mcp import revisions
 from abp_bridge.protocols.mcp.client import McpClientInfo
@@ -18,66 +33,11 @@ from abp_bridge.protocols.mcp.revisions import CROSSING, LISTENED, Crossing, Inv
 
 Json = Any
 
-STATEFUL, STATELESS = "2025-11-25", "2026-07-28"
-META = "io.modelcontextprotocol/"
-SERVER: Json = {"name": "stub", "version": "9", "title": "Stub T", "x-own": [1]}
 CLIENT = McpClientInfo(STATELESS, {"name": "c", "version": "1"}, {"elicitation": {}}, True, "info")
 ENVELOPE: Json = {f"{META}protocolVersion": STATELESS, f"{META}clientCapabilities": {}}
-
-ICON = {"src": "data:,x", "x-icon": 1}
-TOOL: Json = {
-    "name": "ask",
-    "title": "T",
-    "inputSchema": {"type": "object", "$defs": {"k": {"type": "null"}}, "x-own": 1},
-    "outputSchema": {"type": "object", "properties": {"r": {}}},
-    "annotations": {"destructiveHint": True, "x-ann": 2},
-    "icons": [ICON],
-    "execution": {"taskSupport": "optional"},
-    "_meta": {"vendor/k": [1]},
-    "x-unknown": "keep",
-}
-CONTENT: Json = [{"type": "text", "text": "t", "annotations": {"priority": 1}, "_meta": {"c": 1}}]
-
-RESULTS: Mapping[str, Json] = {
-    "tools/list": {"tools": [TOOL], "nextCursor": "p2", "_meta": {"l": 1}},
-    "tools/call": {
-        "content": CONTENT,
-        "structuredContent": {"r": 1},
-        "isError": True,
-        "_meta": {"r": 1},
-    },
-    "prompts/list": {"prompts": [{"name": "p", "icons": [ICON]}]},
-    "prompts/get": {"messages": [{"role": "user", "content": CONTENT[0]}], "x-own": None},
-    "resources/list": {"resources": [{"uri": "stub://a", "name": "a", "size": 3}]},
-    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "stub://{x}", "name": "t"}]},
-    "resources/read": {"contents": [{"uri": "stub://a", "text": "x"}]},
-    "completion/complete": {"completion": {"values": ["c"], "total": 7, "hasMore": True}},
-}
-REQUESTS: Mapping[str, Json] = {
-    "tools/list": {"cursor": "p2"},
-    "tools/call": {"name": "ask", "arguments": {"a": 1}, "_meta": {"progressToken": 7, "v/k": 1}},
-    "prompts/list": None,
-    "prompts/get": {"name": "p"},
-    "resources/list": {},
-    "resources/templates/list": {},
-    "resources/read": {"uri": "stub://a"},
-    "completion/complete": {
-        "ref": {"type": "ref/prompt", "name": "p"},
-        "argument": {"name": "x", "value": ""},
-    },
-}
-TASKS = f"{META}tasks"
 INITIALIZED: Json = {
     "protocolVersion": STATEFUL,
-    "capabilities": {
-        "tools": {"listChanged": True},
-        "resources": {"subscribe": True, "listChanged": True},
-        "logging": {},
-        "completions": {},
-        "tasks": {"list": {}},
-        "experimental": {"vendor/x": {"a": 1}},
-        "extensions": {"io.x/y": {}, TASKS: {}},
-    },
+    "capabilities": {**CAPABILITIES, "tasks": {"list": {}}},
     "serverInfo": SERVER,
     "instructions": "DO THIS",
     "_meta": {"i": 1},
@@ -318,27 +278,25 @@ def test_error_code_by_revision(method: str, old: Json, new: Json) -> None:
 
 # --- questions ---
 
-FORM: Json = {
-    "mode": "form",
-    "message": "Q",
-    "requestedSchema": {"type": "object", "title": "TT", "properties": {"s": {"type": "string"}}},
-    "_meta": {"e": 1, "progressToken": 0},
-    "task": {"ttl": 1},
-}
-URL: Json = {"mode": "url", "message": "U", "url": "https://e.x/"}
-SAMPLING: Json = {
-    "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
-    "maxTokens": 5,
-    "_meta": {"progressToken": 0},
-}
+ASKED: Json = {"_meta": {"e": 1, "progressToken": 0}, "task": {"ttl": 1}}
 
 
 @pytest.mark.parametrize(
     ("method", "params", "kept", "need"),
     [
-        ("elicitation/create", FORM, {"_meta": {"e": 1}}, {"elicitation": {"form": {}}}),
+        (
+            "elicitation/create",
+            {**FORM, **ASKED},
+            {"_meta": {"e": 1}},
+            {"elicitation": {"form": {}}},
+        ),
         ("elicitation/create", URL, {}, {"elicitation": {"url": {}}}),
-        ("sampling/createMessage", SAMPLING, {}, {"sampling": {}}),
+        (
+            "sampling/createMessage",
+            {**SAMPLING, "_meta": {"progressToken": 0}},
+            {},
+            {"sampling": {}},
+        ),
         ("roots/list", {}, {}, {"roots": {}}),
     ],
 )
