@@ -135,7 +135,7 @@ class HostFront:
     def _is_modern(self, method: str, params: JsonObject) -> bool:
         if not self._speaks_modern:
             return False
-        if is_enveloped(params) or method in _STATELESS:
+        if is_enveloped(params) or (method in _STATELESS and not self.handshaken):
             return True
         return self._connection.client.modern and not self.handshaken and method != "initialize"
 
