@@ -151,6 +151,7 @@ class _Stream:
         id: Of the request that holds it.
         tried: Set once the server has acknowledged or refused it.
         has_gap: Whether changes may have gone unheard before it.
+        attempt: The request that holds it, which the server may cancel.
     """
 
     wanted: JsonObject
@@ -159,6 +160,7 @@ class _Stream:
     tried: anyio.Event = field(default_factory=anyio.Event)
     refusal: RemoteError | None = None
     has_gap: bool = False
+    attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 class ServerLink:
@@ -679,7 +681,8 @@ class ServerLink:
                 params = {"notifications": stream.wanted}
                 sent = revisions.request_for(params, self.client, server_modern=True)
                 try:
-                    await self._rpc.exchange("subscriptions/listen", sent, id=stream.id)
+                    with anyio.CancelScope() as stream.attempt:
+                        await self._rpc.exchange("subscriptions/listen", sent, id=stream.id)
                 except RemoteError as problem:
                     stream.refusal = problem
                 except ConnectionClosedError:
@@ -758,7 +761,7 @@ class ServerLink:
                 self._listener.on_notification(method, given)
                 asked.cancel()
             elif request == self._stream.id:
-                self._open_stream().scope.cancel()
+                self._stream.attempt.cancel()
             return
         done = self._completed.get(as_text(given.get("elicitationId")))
         if done is not None and method == "notifications/elicitation/complete":

@@ -11,16 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 from mcp_types import methods
-from simulation.virtual_loop import VirtualLoop
+from simulation.virtual_loop import VirtualLoop, run_here
 from simulation.wires import Peer, Pipe, ReadEnd, Weather
 
 from abp_bridge.cli.compose import Composition
 from abp_bridge.jsonrpc.tap import unobserved_stream
 from abp_bridge.mcp.proxy.proxy import Policy, run_proxy
+from abp_bridge.protocols.mcp.client import ERAS
 from abp_bridge.settings import Settings
 from support.mcp_messages import CAPABILITIES, META, RESULTS, SERVER, STATEFUL, STATELESS
 
@@ -187,6 +190,7 @@ class Server(Told):
         self.results: dict[str, Json] = {**RESULTS, "vendor/thing": {"v": 1}}
         self.tools: dict[str, Tool] = {}
         self.starts = 0
+        self.at_other_hello = "refuses"  # what it does at the other kind's; or "exits", "silent"
         self.streams: dict[Json, Json] = {}  # the filters of open streams, by id
         self.cancelled: list[Json] = []  # the params of each cancellation
         self.open: dict[Json, Json] = {}  # requests that wait, by id
@@ -223,16 +227,19 @@ class Server(Told):
                 self.cancelled.append(params)
                 self.streams.pop(params["requestId"], None)
             return
-        if self.stateless and method == "initialize":
-            self.refuse(message["id"], ToolError(-32022, "stateless only"))
-            return
-        if not self.stateless and method == "server/discover":
-            self.refuse(message["id"], ToolError(-32601, method))
+        if method == ("initialize" if self.stateless else "server/discover"):
+            self._hear_other_hello(message["id"], method)
             return
         if _is_typed(method) and (method, version) in methods.CLIENT_REQUESTS:
             methods.parse_client_request(method, version, params)
         self.asked.append((method, params))
         self._tasks.start_soon(self._answer, self.peer, message["id"], method, params or {})
+
+    def _hear_other_hello(self, id: Json, method: str) -> None:
+        if self.at_other_hello == "refuses":
+            self.refuse(id, ToolError(-32022 if self.stateless else -32601, method))
+        elif self.at_other_hello == "exits":
+            self.kill()
 
     @property
     def version(self) -> str:
@@ -251,6 +258,8 @@ class Server(Told):
             self.open.pop(id, None)
 
     async def _find_result(self, id: Json, method: str, params: Json) -> Json:
+        if (make := self.tools.get(params.get("name", method))) is not None:
+            return await make(self, params)
         if method == "initialize":
             info = {"serverInfo": SERVER, "capabilities": self.capabilities, "x-own": 1}
             return {"protocolVersion": params["protocolVersion"], **info}
@@ -261,8 +270,6 @@ class Server(Told):
             told = {"notifications": params["notifications"], **self._tagged(id)}
             self.notify("notifications/subscriptions/acknowledged", told)
             return None
-        if (make := self.tools.get(params.get("name", method))) is not None:
-            return await make(self, params)
         if method in self.results:
             return self.results[method]
         if method in ("logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
@@ -318,7 +325,8 @@ class Server(Told):
         method, params = question
         self.peer._serial = max(self.peer._serial, 1_000)
         response = await self.peer.request(method, params)
-        assert response is not None, "the bridge has closed the server's input"
+        while response is None:  # the bridge has closed the server's input
+            await anyio.sleep_forever()
         answers[number] = response.get("result", response.get("error"))
 
 
@@ -369,9 +377,10 @@ async def joined(host: Host, server: Server, **settings: Any) -> AsyncIterator[N
         obstacle=lambda name, shows: "",
         overhear=lambda data: None,
         confirm=chosen.confirm,
+        era=next((era for era in ERAS if era == chosen.era), None),
         pending_timeout=chosen.park_timeout,
     )
-    with anyio.fail_after(LIMIT):
+    with anyio.fail_after(LIMIT), patch.object(anyio.to_thread, "run_sync", run_here):
         async with anyio.create_task_group() as tasks:
             composition = Composition(chosen, "mcp", tasks)
 
