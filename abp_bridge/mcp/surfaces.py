@@ -64,7 +64,7 @@ class McpSurfaces:
     Args:
         find_pending: Finds the pending call that takes a question to a stateless host.
         ask_via_model: Whether the host's model may ask its user.
-        revealed: Shows what goes with a call, where the connection does not.
+        revealed: Shows invisible characters, where the connection does not.
     """
 
     def __init__(
@@ -211,6 +211,15 @@ class McpSurfaces:
         self, host: _HostState, need: str, method: str, params: JsonObject
     ) -> Reply:
         """Return the host's answer and its own time for it."""
+        if self._revealed is None:
+            return await self._exchange(host, need, method, params)
+        shown = as_object(self._revealed.outward(params))
+        reply = await self._exchange(host, need, method, shown)
+        return replace(reply, result=self._revealed.inward(reply.result))
+
+    async def _exchange(
+        self, host: _HostState, need: str, method: str, params: JsonObject
+    ) -> Reply:
         # With a handshake the question is a request of ours. Without one it is the result of the
         # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
         # (`ToolCalls.resume`).
@@ -234,11 +243,7 @@ class McpSurfaces:
                 "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
-        if self._revealed is None:
-            return await host.pending_call.wait_for_round(method, params, need)
-        shown = as_object(self._revealed.outward(params))
-        reply = await host.pending_call.wait_for_round(method, shown, need)
-        return replace(reply, result=self._revealed.inward(reply.result))
+        return await host.pending_call.wait_for_round(method, params, need)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SHOWN = ("name", "arguments")
 _NOT_SHOWN = (
     "this call is not made, as it needs the user's approval (--confirm) and cannot be shown to"
-    " them: a tool has a name, and its arguments are an object that is not nested deeply"
+    " them: a tool has a name, and its arguments are an object that is not nested deeply, and neither is spelt in"
+    " two ways"
 )
 
 
@@ -60,7 +62,7 @@ class Approval:
 
         name, arguments = params.get("name"), params.get("arguments")
         is_shown = isinstance(name, str) and isinstance(arguments, (dict, type(None)))
-        if not is_shown or is_deeper(params, MAX_DEPTH):
+        if not is_shown or is_deeper(params, MAX_DEPTH) or _is_ambiguous(params):
             raise RpcError(INVALID_PARAMS, _NOT_SHOWN)
         if call.tool not in self._calls.tools:
             return (
@@ -101,6 +103,15 @@ class Approval:
         )
         if self._doubt not in ("", before):
             logger.warning("%s", self._doubt)
+
+
+def _is_ambiguous(params: JsonObject) -> bool:
+    """Whether some readers take another member for what was shown.
+
+    Go's encoding/json ignores case; C ends a text at NUL.
+    """
+    others = (name.partition("\0")[0].casefold() for name in params if name not in _SHOWN)
+    return any(name in _SHOWN for name in others)
 
 
 def _capability(tool: Tool) -> Capability:

@@ -129,21 +129,35 @@ async def run_proxy(
 ) -> None:
     """Join a host and a server until the host leaves, or the server never answers a hello.
 
+    Cancelling it ends it as the host's end does: a server may take the end of its input for a yes,
+    so each question gets `cancel` first.
+
     Args:
         open_pipes: Starts or connects the server; again where it ended between two requests.
         make_elicitor: Makes the elicitor at the first question.
     """
-    async with anyio.create_task_group() as tasks:
-        proxy = Proxy(
-            host,
-            open_pipes,
-            tasks,
-            policy,
-            make_elicitor=make_elicitor,
-            tap_server=tap_server,
-        )
-        await proxy.run(host[0])
-        tasks.cancel_scope.cancel()
+    async with anyio.create_task_group() as outer:
+        outer.start_soon(_close_when_cancelled, host[0])
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                proxy = Proxy(
+                    host,
+                    open_pipes,
+                    tasks,
+                    policy,
+                    make_elicitor=make_elicitor,
+                    tap_server=tap_server,
+                )
+                await proxy.run(host[0])
+                tasks.cancel_scope.cancel()
+        outer.cancel_scope.cancel()
+
+
+async def _close_when_cancelled(source: ByteReader) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        source.close()
 
 
 class Proxy:
