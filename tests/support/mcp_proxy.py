@@ -64,6 +64,10 @@ class Proxied(RawHost):
             else [each.get("params") for each in read if each.get("method") == method]
         )
 
+    def wait_read(self) -> None:
+        """Wait until the server has read all that this host has written."""
+        self.result("tools/list")
+
     def asked(self) -> Json:
         """The next question that the host gets."""
         return self.until(lambda message: message.get("method") == "elicitation/create")

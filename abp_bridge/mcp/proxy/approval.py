@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 _SHOWN = ("name", "arguments")
 _NOT_SHOWN = (
     "this call is not made, as it needs the user's approval (--confirm) and cannot be shown to"
-    " them: a tool has a name, and its arguments are an object that is not nested deeply, and neither is spelt in"
-    " two ways"
+    " them: a tool has a name, and its arguments are an object that is not nested deeply, and"
+    " neither is spelt in two ways"
 )
 
 

@@ -1,5 +1,5 @@
-"""`--confirm` before a server's tools, for servers that never ask: what nobody allowed never
-reaches the server.
+"""`--confirm` before a server's tools, for servers that never ask: a call that the user did not
+allow never reaches the server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def called(host: Proxied) -> list[str]:
         ("destructive", "azure", True),  # no hints: as destructive as MCP has it
         ("destructive", "say", False),
         ("destructive", "look", False),
-        ("destructive", "never-listed", True),
         ("all", "look", True),
         ("say", "say", True),
         ("say", "look", False),
@@ -52,26 +51,38 @@ def test_confirm_option_chooses_the_tools_to_ask_about(
                 f"abp-bridge asks: May {tool} of {PYTHON} mcp_server.py read deeds be called?"
             )
             says = "Nothing says that this can be undone" in words
-            assert says is (tool in ("azure", "never-listed"))
+            assert says is (tool == "azure")
             assert not called(host)
             host.reply(message["id"], {"action": "decline"})
             assert host.response(call)["result"]["isError"]
-            host.request("ping")
+            host.wait_read()
             assert not called(host)
 
 
-def test_confirmed_call_passes_byte_for_byte(tmp_path: Path) -> None:
+def test_confirmed_call_passes_as_it_was_shown(tmp_path: Path) -> None:
     line = (
         b'{"jsonrpc": "2.0", "id":70, "method":"tools/call",'
-        b'"params":{"name":"say",  "arguments":{"lines":[],"lines":[]},"_meta":{"k":1}}}\n'
+        b'"params":{"name":"say",  "arguments":{"lines":["x"],"lines":[]},"_meta":{"k":1}}}\n'
     )
     with proxied(
         tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
     ) as host:
         host.write(line)
-        host.reply(host.asked()["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
+        question = host.asked()
+        assert '"x"' not in question["params"]["message"]
+        host.reply(question["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
         assert host.text(70) == "said"
-        assert host.lines_to_server()[-1] == line
+        (given,) = host.to_server(CALLS)
+        assert given == {"name": "say", "arguments": {"lines": []}, "_meta": {"k": 1}}
+
+
+def test_confirm_refuses_a_tool_that_is_not_listed(tmp_path: Path) -> None:
+    with proxied(
+        tmp_path, "--confirm", "destructive", "--page", "off", capabilities={"elicitation": FORM}
+    ) as host:
+        assert "lists no tool of this name" in host.text(host.begin_call("AZURE"))
+        host.wait_read()
+        assert not called(host)
 
 
 def test_confirm_of_a_cancelled_call_is_withdrawn(tmp_path: Path) -> None:
@@ -82,7 +93,7 @@ def test_confirm_of_a_cancelled_call_is_withdrawn(tmp_path: Path) -> None:
         question = host.asked()
         host.send("notifications/cancelled", {"requestId": call})
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        host.request("ping")
+        host.wait_read()
         assert not called(host)
         assert not host.to_server("notifications/cancelled")
 
@@ -102,10 +113,10 @@ def test_other_calls_continue_while_one_waits_for_confirm(tmp_path: Path) -> Non
 def test_confirm_with_an_unknown_tool_asks_before_every_tool(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody knows which was meant: the question says so, and what is refused."""
+    """The question and the refusal say so."""
     said = (
-        "--confirm azur: this server has no tool of that name; is azure meant? Until that is mended"
-        " you are asked before every tool."
+        "--confirm azur: this server has no tool of that name; is azure meant? Until that is"
+        " corrected you are asked before every tool."
     )
     with proxied(
         tmp_path, "--confirm", "azur", "--page", "off", capabilities={"elicitation": FORM}
@@ -123,20 +134,14 @@ def test_confirm_with_an_unknown_tool_asks_before_every_tool(
     assert said in capfd.readouterr().err
 
 
-def test_confirm_asks_before_every_tool_until_tools_are_listed(
-    tmp_path: Path,
-) -> None:
-    """Whether it is a tool's name at all is not known before."""
+def test_confirm_lists_the_tools_for_a_host_that_has_not(tmp_path: Path) -> None:
     with Proxied(tmp_path, "--confirm", "azure", "--page", "off") as host:
         host.initialize(elicitation=FORM)
-        call = host.begin_call("look")
-        question = host.asked()
-        assert "tools have not been listed yet" in question["params"]["message"]
-        host.reply(question["id"], {"action": "decline"})
-        assert "tools have not been listed yet" in host.text(call)
-        assert not called(host)
-        host.result("tools/list")
         assert host.text(host.begin_call("say", lines=[])) == "said"
+        call = host.begin_call("azure")
+        host.reply(host.asked()["id"], {"action": "decline"})
+        assert host.response(call)["result"]["isError"]
+        assert called(host) == ["say"]
 
 
 LONG = {"file": "x" * 5_000 + "END", "path": "/etc"}
@@ -174,58 +179,51 @@ def test_confirm_refuses_a_call_that_cannot_be_shown_whole(size: int, tmp_path: 
 
 
 def test_confirm_applies_to_calls_in_a_batch(tmp_path: Path) -> None:
-    """Old revisions have batches; no host sends them."""
-    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
-        host.initialize("2025-03-26", elicitation=FORM)
+    """Revisions with batches have no forms; no host sends one."""
+    flags = ("--confirm", "all", "--page", "off", "--without-person")
+    with Proxied(tmp_path, *flags) as host:
+        host.initialize("2025-03-26")
         batch = [
             {"jsonrpc": "2.0", "id": n, "method": CALLS, "params": {"name": "say"}} for n in (5, 6)
         ]
         host.write(json.dumps(batch).encode() + b"\n")
-        assert host.response(5)["error"]
-        assert host.response(6)["error"]
+        assert [each["result"]["isError"] for each in host.read()] == [True, True]
+        host.wait_read()
         assert not called(host)
 
 
-NESTED = '{"a":' * 490 + "1" + "}" * 490
-# what a model writes as arguments, or a host around them, so that nobody could be shown it
-UNSHOWN: dict[str, bytes] = {
-    "nested": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":%b}}'
-    % NESTED.encode(),
-    "nested past reading": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":%b}}'
-    % (b'{"a":' * 9_000 + b"1" + b"}" * 9_000),
-    "a list": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":["/"]}}',
-    "a text": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":"{}"}}',
-    "no id": b'{"method":"tools/call","params":{"name":"look"}}',
-    "an odd id": b'{"id":[5],"method":"tools/call","params":{"name":"look"}}',
+LOOK = '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"look","arguments":%s}}'
+# What a model writes as arguments, or a host around them, that no one can be shown: the error.
+UNSHOWN: dict[str, tuple[str, int]] = {
+    "nested": (LOOK % ('{"a":' * 490 + "1" + "}" * 490), -32602),
+    "nested past reading": (LOOK % ('{"a":' * 9_000 + "1" + "}" * 9_000), -32700),
+    "a list": (LOOK % '["/"]', -32602),
+    "a text": (LOOK % '"{}"', -32602),
+    "other letters": (LOOK % '{},"Name":"azure"', -32602),
+    "a long s": (LOOK % '{},"argument\u017f":{"a":1}', -32602),
+    "a zero behind": (LOOK % '{},"name\\u0000":"azure"', -32602),
+    "a name that is a list": (LOOK.replace('"look"', '["azure"]') % "{}", -32602),
 }
 
 
 @pytest.mark.parametrize("case", UNSHOWN)
 def test_confirm_refuses_a_call_that_cannot_be_shown(case: str, tmp_path: Path) -> None:
-    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
+    with Proxied(tmp_path, "--confirm", "azure", "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
-        host.write(UNSHOWN[case] + b"\n")
-        host.request("ping")
+        line, code = UNSHOWN[case]
+        host.write(line.encode() + b"\n")
+        assert host.response(5)["error"]["code"] == code
+        host.wait_read()
         assert not called(host)
 
 
-# what is hard to read, and is asked about all the same
-HARD: dict[str, bytes] = {
-    "a long number": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":{"n":%b}}}'
-    % (b"7" * 5_000),
-    "no UTF-8": b'{"id":5,"method":"tools/call","params":{"name":"look","arguments":{"n":"\xff"}}}',
-    "an escaped method": b'{"id":5,"method":"t\\u006fols/call","params":{"name":"look"}}',
-}
-
-
-@pytest.mark.parametrize("case", HARD)
-def test_confirm_asks_about_a_call_that_is_hard_to_read(case: str, tmp_path: Path) -> None:
+def test_confirm_asks_about_a_call_with_an_escaped_method(tmp_path: Path) -> None:
     with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
         host.initialize("2025-11-25", elicitation=FORM)
-        host.write(HARD[case] + b"\n")
+        host.write((LOOK % "{}").replace("tools", "t\\u006fols").encode() + b"\n")
         host.reply(host.asked()["id"], {"action": "decline"})
         assert host.response(5)["result"]["isError"]
-        host.request("ping")
+        host.wait_read()
         assert not called(host)
 
 
@@ -238,6 +236,6 @@ def test_confirm_refuses_a_second_call_with_the_same_id(tmp_path: Path) -> None:
         host.send(CALLS, {"name": "azure"}, id=5)
         host.reply(question["id"], {"action": "decline"})
         assert host.response(5)["result"]["isError"]
-        host.request("ping")
+        host.wait_read()
         assert not called(host)
         assert host.end() == 0

@@ -1,5 +1,5 @@
-"""What passes between a host and its server: every byte, both ways, but for the first frame, the
-server's own questions, and what it says that is no message.
+"""What passes between a host and its server: every value, both ways, but for the server's own
+questions, and what it says that is no message.
 """
 
 from __future__ import annotations
@@ -16,67 +16,81 @@ from support.harness import PATIENCE, environment
 from support.mcp_proxy import FORM, MCP, Proxied, proxied
 from support.paths import PYTHON
 
-from abp_bridge import VERSION
-from abp_bridge.jsonrpc.byte_edit import MAX_LINE
+from abp_bridge.mcp.proxy import proxy
 
 Json = Any
 
-ODD = [
-    b'{"jsonrpc":"2.0","jsonrpc":"2.0","id":1007,"id":1008,"method":"vendor/thing",'
-    b'"params":{"a":1,"a":2}}\n',
-    b'{"jsonrpc":"2.0","id":12345678901234567890123,"method":"vendor/number","params":{"x":1e2}}\n',
-    b'{"jsonrpc" : "2.0","method":"notifications/vendor/\\u0078" ,"params":{"s":"\\ud83d"}}\n',
-    b'{"jsonrpc":"2.0","id":0,"method":"ping"}\n',
-    b'{"jsonrpc":"2.0","id":"0","method":"logging/setLevel","params":{"level":"debug"}}\r\n',
-    b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0,"x-own":[1]}}\n',
-    b'{"jsonrpc":"2.0","id":1003,"method":"tools/list",'
-    b'"params":{"cursor":"\\u00e9","_meta":{"v":1}}}\n',
-    b'{"jsonrpc":"2.0","id":1005,"method":"tools\\/call",'
-    b'"params":{"name":"none","_meta":{"k":1}}}\n',
-    b'[{"jsonrpc":"2.0","id":1004,"method":"ping"}]\n',
+# What passes from a host: the line, and what its server reads.
+ODD: list[tuple[bytes, Json]] = [
+    (
+        b'{"jsonrpc":"2.0","id":1007,"id":1008,"method":"vendor/thing","params":{"a":1,"a":2}}',
+        {"id": 1008, "method": "vendor/thing", "params": {"a": 2}},
+    ),
+    (
+        b'{"jsonrpc":"2.0","id":12345678901234567890123,"method":"vendor/x","params":{"x":1e2}}',
+        {"id": 12345678901234567890123, "method": "vendor/x", "params": {"x": 100}},
+    ),
+    (
+        b'{"jsonrpc" : "2.0","method":"notifications/vendor/\\u0078" ,"params":{"s":"\\ud83d"}}',
+        {"method": "notifications/vendor/x", "params": {"s": "\ud83d"}},
+    ),
+    (
+        b'{"jsonrpc":"2.0","id":"0","method":"logging/setLevel","params":{"level":"debug"}}\r',
+        {"id": "0", "method": "logging/setLevel", "params": {"level": "debug"}},
+    ),
+    (
+        '{"jsonrpc":"2.0","id":1003,"method":"vendor/é","params":{"_meta":{"v":"a\u2028"}}}'.encode(),
+        {"id": 1003, "method": "vendor/é", "params": {"_meta": {"v": "a\u2028"}}},
+    ),
+    (
+        b'{"jsonrpc":"2.0","id":1005,"method":"tools\\/call","params":{"name":"none","x":null}}',
+        {"id": 1005, "method": "tools/call", "params": {"name": "none", "x": None}},
+    ),
 ]
-# Of a server's these are its own business; of a host's they may be meant for a question to come.
-UNASKED = [
-    b'{"jsonrpc":"2.0","id":1009,"result":{"for":"nobody"}}\n',
-    b'{"jsonrpc":"2.0","id":"abp-0-1","result":{}}\n',
+# What passes from a server, of all that it may say.
+SAID: list[Json] = [
+    {"id": 12345678901234567890123, "method": "vendor/number", "params": {"x": 1.5}},
+    {"id": "0", "method": "vendor/thing"},
+    {"method": "notifications/vendor/x", "params": {"s": "\ud83d", "_meta": {"n": 1}}},
+    {"id": 1, "method": "roots/list"},
+    {"id": 2, "method": "sampling/createMessage", "params": {"messages": [], "x": 1}},
+    {"method": "notifications/elicitation/complete", "params": {"elicitationId": "E"}},
 ]
-
-# What a server may say that is no question of its own.
-SAID = [
-    *(each for each in ODD if b"tools" not in each),
-    *UNASKED,
-    b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n',
-    b'{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"x":1}}\n',
-    b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete",'
-    b'"params":{"elicitationId":"E"}}\n',
-    b'{"jsonrpc":"2.0","id":77,"error":{"code":-32042,"message":"u","data":{"elicitations":[]}}}\n',
-    b'{"jsonrpc":"2.0","id":78,"result":{"_meta":{"n":1},'
-    b'"tools":[{"name":"x","x-unknown":"keep"}]}}\n',
+# What answers no request, or nobody asked for, is dropped.
+DROPPED: list[Json] = [
+    {"id": 1009, "result": {"for": "nobody"}},
+    {"id": "abp-0-1", "result": {}},
+    {"id": 77, "error": {"code": -32042, "message": "u", "data": {"elicitations": []}}},
+    {"method": "notifications/cancelled", "params": {"requestId": 0}},
 ]
-
 SAID_ALL = {"content": [{"type": "text", "text": "said"}], "isError": False}
 
 
-def test_each_line_of_the_host_passes_byte_for_byte(tmp_path: Path) -> None:
+def stamped(messages: list[Json]) -> list[Json]:
+    return [{"jsonrpc": "2.0", **each} for each in messages]
+
+
+def test_messages_of_the_host_pass_value_for_value(tmp_path: Path) -> None:
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
-        before = len(host.lines_to_server())
-        for line in ODD:
-            host.write(line)
-        host.request("ping")
-        assert host.lines_to_server()[before:-1] == ODD
+        before = len(host.to_server())
+        for line, _ in ODD:
+            host.write(line + b"\n")
+        for dropped in DROPPED:
+            host.write(json.dumps(dropped).encode() + b"\n")
+        host.wait_read()
+        assert host.to_server()[before:-1] == stamped([message for _, message in ODD])
+        assert all(line.isascii() or b"\xe2\x80\xa8" not in line for line in host.lines_to_server())
         host.log_file.write_bytes(b"")  # these are nothing for the referee
         host.read_by_server.write_bytes(b"")
 
 
-def test_each_line_of_the_server_passes_byte_for_byte(tmp_path: Path) -> None:
+def test_messages_of_the_server_pass_value_for_value(tmp_path: Path) -> None:
     with Proxied(tmp_path) as host:
-        host.initialize(elicitation=FORM)
-        call = host.begin_call("say", lines=[line.decode("latin-1") for line in SAID])
-        while host.read() != {"jsonrpc": "2.0", "id": call, "result": SAID_ALL}:
-            pass
-        raw = host.log_file.read_bytes().splitlines(keepends=True)
-        said = [line[2:] for line in raw if line.startswith(b"< ")]
-        assert said[1:-1] == SAID
+        host.initialize(elicitation=FORM, sampling={}, roots={})
+        lines = [json.dumps(each) + "\n" for each in stamped([*SAID, *DROPPED])]
+        call = host.begin_call("say", lines=lines)
+        said = [host.read() for _ in range(len(SAID) + 1)]
+        assert said == [*stamped(SAID), {"jsonrpc": "2.0", "id": call, "result": SAID_ALL}]
 
 
 def test_the_server_is_told_what_can_be_asked_here(tmp_path: Path) -> None:
@@ -87,8 +101,8 @@ def test_the_server_is_told_what_can_be_asked_here(tmp_path: Path) -> None:
     }
     with proxied(tmp_path, "--page", "open", env={"BROWSER": "true"}, capabilities=given) as host:
         (told,) = host.to_server("initialize")
-        assert told["capabilities"] == given | {"elicitation": {"form": {}, "url": {}}}
-        assert told["clientInfo"] == {"name": f"raw (via abp-bridge {VERSION})", "version": "1"}
+        assert told["capabilities"] == given | {"elicitation": {"x": {}, "form": {}, "url": {}}}
+        assert told["clientInfo"] == host.client
 
 
 def test_root_option_is_used_for_a_host_without_roots(tmp_path: Path) -> None:
@@ -130,8 +144,8 @@ def test_control_characters_of_the_server_are_escaped_on_stderr(
         assert host.text(host.begin_call("say", lines=lines)) == "said"
         host.end()
     said = capfd.readouterr().err
-    assert f"[{PYTHON} mcp_server.py] 50 % abp-bridge: all is well\n" in said
-    assert f"[{PYTHON} mcp_server.py] \\u001b[2J\\u007fgone\r\n" in said
+    assert f"[{PYTHON} mcp_server.py] 50 %\\rabp-bridge: all is well\n" in said
+    assert f"[{PYTHON} mcp_server.py] \\u001b[2J\\u007fgone\n" in said
 
 
 def test_ids_that_look_alike_are_not_mixed_up(tmp_path: Path) -> None:
@@ -198,20 +212,16 @@ def test_server_is_held_up_while_the_host_does_not_read(tmp_path: Path) -> None:
     assert counted.stat().st_size < 5_000
 
 
-@pytest.mark.slow
 def test_line_over_the_limit_gets_an_error_if_its_id_is_found(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = b"x" * (MAX_LINE + 2**20)
+    monkeypatch.setattr(proxy, "MAX_LINE", 10_000)
+    long = b"x" * 20_000
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         host.write(
             b'{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"x":"%b"}}\n' % long
         )
         error = host.response("long")["error"]
-        assert (error["code"], "more than" in error["message"]) == (-32600, True)
-        host.write(b'{"params":{"x":"%b"},"jsonrpc":"2.0","id":7,"method":"tools/call"}\n' % long)
-        host.request("ping")
+        assert (error["code"], "longer than" in error["message"]) == (-32600, True)
+        host.wait_read()
         assert not [line for line in host.lines_to_server() if b"xxx" in line]
-        host.end()
-    said = capfd.readouterr().err
-    assert said.count("a line of the host's is dropped") == 2

@@ -1,6 +1,4 @@
-"""What real servers do with an answer: behind the proxy the deed is done when a person says so, and
-only then.
-"""
+"""What real servers do with an answer: the deed is done only after the user's yes."""
 
 from __future__ import annotations
 
@@ -63,12 +61,13 @@ def test_any_answer_but_yes_leaves_the_deed_undone(
         assert given["action"] == action
 
 
-# lines that ask, and that a host must not get to see: what the server writes after its own id
+# Lines that ask, which a host must not see.
 DISGUISED: dict[str, str] = {
     "in a batch": '[{"jsonrpc":"2.0","id":900,%s}]',
     "an escaped method": '{"jsonrpc":"2.0","id":900,%s}',
+    "with a result": '{"jsonrpc":"2.0","id":900,"result":{},%s}',
     "beside a long number": '{"jsonrpc":"2.0","id":900,%s,"x":' + "7" * 5_000 + "}",
-    "beside what is no UTF-8": '{"jsonrpc":"2.0","id":900,%s,"x":"\xff"}',
+    "beside invalid UTF-8": '{"jsonrpc":"2.0","id":900,%s,"x":"\xff"}',
 }
 PASSWORD = (
     '"method":"elicitation/create","params":{"message":"Your password?","requestedSchema":'
@@ -87,9 +86,12 @@ def test_disguised_question_never_reaches_the_host(disguise: str, tmp_path: Path
         assert host.response(call)["result"]["content"][0]["text"] == "said"
         answered: Json = {}
         while answered.get("id") != 900:
-            host.request("ping")
+            host.wait_read()
             answered = next((each for each in host.to_server() if each.get("id") == 900), {})
-        assert answered["result"]["action"] == "cancel"
+        if disguise.startswith("beside"):
+            assert answered["error"]["code"] == -32700
+        else:
+            assert answered["result"]["action"] == "cancel"
 
 
 def test_forged_answer_of_the_host_is_ignored(tmp_path: Path) -> None:
@@ -107,11 +109,10 @@ def test_forged_answer_of_the_host_is_ignored(tmp_path: Path) -> None:
         assert host.deeds == []
 
 
-@pytest.mark.parametrize("wrap", ["%s", "[%s]"], ids=["alone", "in a batch"])
-def test_no_call_reaches_a_server_before_initialize(wrap: str, tmp_path: Path) -> None:
-    line = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mongodb"}}'
+def test_no_call_reaches_a_server_before_initialize(tmp_path: Path) -> None:
     with Proxied(tmp_path, "--page", "off") as host:
-        host.write((wrap % line).encode() + b"\n")
+        host.send("tools/call", {"name": "mongodb"}, id=1)
         assert "initialize" in host.response(1)["error"]["message"]
-        host.request("ping")
+        host.initialize(elicitation=FORM)
+        host.wait_read()
         assert host.to_server("tools/call") == []

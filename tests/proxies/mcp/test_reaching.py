@@ -1,5 +1,5 @@
-"""Who is asked behind the proxy: the host where it can be, then what the person set up, and nobody
-in their place. Nobody there is a cancel.
+"""Who is asked behind the proxy: the host if it shows questions, else a surface that the user set
+up. If there is none, the server gets `cancel`.
 """
 
 from __future__ import annotations
@@ -460,7 +460,7 @@ def test_question_withdrawn_by_the_server_is_closed(tmp_path: Path) -> None:
         host.response(host.begin_call("say", lines=[json.dumps(taken) + "\n"]))
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
         host.reply(question["id"], {"action": "accept", "content": {"confirm": "late"}})
-        host.request("ping")
+        host.wait_read()
         assert not [each for each in host.to_server() if "result" in each]
 
 
@@ -472,7 +472,7 @@ def test_question_ends_with_the_only_open_call(tmp_path: Path) -> None:
         host.response(call)
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
         host.reply(question["id"], {"action": "accept", "content": {"a": "late"}})
-        host.request("ping")
+        host.wait_read()
         (heard,) = [each for each in host.to_server() if each.get("id") == 99]
         assert heard["result"]["action"] == "cancel"
 
@@ -483,7 +483,7 @@ def test_cancelled_call_withdraws_its_question(tmp_path: Path) -> None:
         question = host.asked()
         host.send("notifications/cancelled", {"requestId": call})
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        host.request("ping")
+        host.wait_read()
         assert given(host)["action"] == "cancel"
         assert not host.deeds
 
@@ -497,7 +497,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def test_host_that_disconnects_during_a_question_has_not_answered(
     end: signal.Signals | str, tmp_path: Path
 ) -> None:
-    """A server of Okta's kind takes the end of its input for a yes."""
+    """A server of Okta's kind treats the end of its input as a yes."""
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         host.begin_call("okta")
         host.asked()
@@ -516,5 +516,5 @@ def test_question_is_withdrawn_when_its_server_exits(tmp_path: Path) -> None:
         question = host.asked()
         host.send("crash", {}, id="crash")
         assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        assert host.process.wait(host.patience) == 7
+        assert "exit code 7" in host.response("crash")["error"]["message"]
         host.read_by_server.write_bytes(b"")  # what crashes is nothing for the referee

@@ -1,5 +1,5 @@
 """What a host hears when its server cannot be started, or ends before it has answered: an error for
-each request that is open, which says what happened and what to do.
+each open request, which says what happened and what to do. The next request starts it again.
 """
 
 from __future__ import annotations
@@ -61,40 +61,42 @@ def test_server_that_exits_before_the_first_request_is_reported(tmp_path: Path) 
 def test_every_open_request_gets_one_error_when_the_server_ends(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text(
-        "import sys\n"
+        "import json, sys\n"
         "for line in sys.stdin:\n"
-        "    if 'initialize' in line: print(ANSWER, flush=True)\n"
-        "    if 'crash' in line: sys.exit(7)\n".replace(
-            "ANSWER", repr('{"jsonrpc":"2.0","id":1,"result":{}}')
-        )
+        "    read = json.loads(line)\n"
+        "    if 'initialize' in line and 'id' in read:\n"
+        "        answer = {'jsonrpc': '2.0', 'id': read['id'], 'result': {}}\n"
+        "        print(json.dumps(answer), flush=True)\n"
+        "    if 'crash' in line: sys.exit(7)\n"
     )
     odd = b'{"method":"vendor/slow","params":{"x":{"id":8}},"id":"odd","jsonrpc":"2.0"}\n'
-    batch = b'[{"jsonrpc":"2.0","id":"in batch","method":"ping"}]\n'
     with RawHost("--", sys.executable, str(program), command=MCP, env=DESKTOP) as host:
-        host.send("initialize", HELLO, id=1)
-        assert "result" in host.response(1)
+        assert "result" in host.initialize()
         calls = [host.begin_call("slow"), host.begin("resources/read", {"uri": "x:y"})]
-        host.send("ping", {}, id="taken back")
+        host.send("vendor/slow", {}, id="taken back")
         host.send("notifications/cancelled", {"requestId": "taken back"})
         host.write(odd)
-        host.write(batch)
-        host.send("crash", id=99)
-        assert host.process.stdout is not None
-        answers = [json.loads(line) for line in host.process.stdout]
-        assert [each["id"] for each in answers] == [*calls, "odd", "in batch", 99]
-        for each in answers:
-            ended(each, "exit code 7")
-        assert host.process.wait(20) == 7
+        for id in (99, 100):  # the second starts the server again
+            host.send("crash", id=id)
+            open_calls = [*calls, "odd", 99] if id == 99 else [100]
+            answers = [host.read() for _ in open_calls]
+            assert sorted(str(each["id"]) for each in answers) == sorted(map(str, open_calls))
+            for each in answers:
+                ended(each, "exit code 7", "is not known", "not sent again")
+        assert host.end() == 7
 
 
-def test_call_that_waits_for_approval_gets_an_error_when_the_server_ends(tmp_path: Path) -> None:
-    flags = ("--confirm", "all")
-    with Proxied(tmp_path, *flags) as host:
+def test_approved_call_starts_a_server_that_ended_meanwhile(tmp_path: Path) -> None:
+    with Proxied(tmp_path, "--confirm", "all") as host:
         host.initialize(elicitation=FORM)
-        call = host.begin_call("azure")
-        host.asked()
-        host.send("crash")
-        ended(host.response(call), "exit code 7")
+        call = host.begin_call("say", lines=[])
+        question = host.asked()
+        host.send("crash", id="crash")
+        ended(host.response("crash"), "exit code 7")
+        host.reply(question["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
+        assert host.text(call) == "said"
+        assert len(host.to_server("initialize")) == 2
+        assert len(host.to_server("tools/call")) == 1
 
 
 def test_stateless_host_gets_an_error_when_the_server_ends(tmp_path: Path) -> None:
@@ -115,11 +117,7 @@ def test_last_answer_without_a_line_end_is_passed_on(tmp_path: Path) -> None:
     program.write_text(f"input(); print({said!r}, end='', flush=True)")
     with RawHost("--", sys.executable, str(program), command=MCP, env=DESKTOP) as host:
         host.send("initialize", HELLO, id=1)
-        host.send("ping", {}, id=2)
         assert host.response(1)["result"] == {}
-        ended(host.response(2), "exit code 0")
-        assert host.process.stdout is not None
-        assert host.process.stdout.read() == b""
 
 
 def test_answered_request_gets_no_error_when_the_server_ends(tmp_path: Path) -> None:
@@ -127,5 +125,5 @@ def test_answered_request_gets_no_error_when_the_server_ends(tmp_path: Path) -> 
         host.initialize()
         host.request("vendor/thing")
         host.send("crash")
-        assert host.process.stdout is not None
+        host.end()
         assert host.process.stdout.read() == b""

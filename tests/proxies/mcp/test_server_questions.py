@@ -1,5 +1,5 @@
-"""The questions of a server behind the proxy: whose call they belong to, what a host and a server
-hear while the user is asked, and how many may be open.
+"""The questions of a server behind the proxy: which call they belong to, what host and server hear
+while the user is asked, and how many can be open.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.mcp_proxy import FORM, Proxied, proxied
 
+from abp_bridge.mcp import server_link
 from abp_bridge.mcp.proxy import proxy, server_questions
 from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
 
@@ -63,7 +64,7 @@ def test_host_hears_that_its_call_runs_while_the_user_is_asked(
         assert {each["progressToken"] for each in told} == {"t"}
         values = [3, *(each["progress"] for each in told)]
         assert values == sorted(set(values)), "progress must rise"
-        assert told[0]["message"] == "abp-bridge: waiting for the answer of who is asked"
+        assert told[0]["message"] == "abp-bridge: waiting for the user's answer"
         host.reply(question["id"], {"action": "decline"})
         host.send("notifications/cancelled", {"requestId": call})
 
@@ -71,14 +72,13 @@ def test_host_hears_that_its_call_runs_while_the_user_is_asked(
 def test_server_with_a_progress_token_hears_that_the_user_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fast = partial(server_questions.ServerQuestions, keepalive_interval=0.01)
-    monkeypatch.setattr(proxy, "ServerQuestions", fast)
+    monkeypatch.setattr(server_link, "KEEPALIVE_INTERVAL", 0.01)
     with proxied(tmp_path, "--page", "off", capabilities=SHOWS_FORMS) as host:
         params = {**ASKED, "_meta": {"progressToken": 0}}
         call = host.begin_call("ask", method="elicitation/create", params=params)
         question = host.asked()
         while len(told := host.to_server(PROGRESS)) < 2:
-            host.request("ping")
+            host.wait_read()
         assert [each["progressToken"] for each in told[:2]] == [0, 0]
         assert told[0]["progress"] < told[1]["progress"]
         host.reply(question["id"], {"action": "decline"})
@@ -97,7 +97,7 @@ def test_question_over_the_limit_is_cancelled(
         for id in questions:
             host.reply(id, {"action": "decline"})
         while len(answers := [each for each in host.to_server() if "action" in str(each)]) < 3:
-            host.request("ping")
+            host.wait_read()
         actions = {each["id"]: each["result"]["action"] for each in answers}
         assert actions == {70: "decline", 71: "decline", 72: "cancel"}
 
