@@ -156,6 +156,8 @@ class Peer:
         self.answered: dict[Json, list[Json]] = {}  # by our ids: each message with that id
         self.lines: list[tuple[str, Json]] = []  # (who wrote it, the "bridge" or the "host", it)
         self.gone = False
+        self._goes_on = asyncio.Event()  # cleared while it does not read
+        self._goes_on.set()
 
     @property
     def steps(self) -> int:
@@ -168,7 +170,12 @@ class Peer:
             for line in lines:
                 if line and not self.gone:
                     self._dispatch(json.loads(line))
+            await self._goes_on.wait()
         self.hang_up()
+
+    def stop_reading(self) -> None:
+        """Leave what comes in its pipe."""
+        self._goes_on.clear()
 
     def _dispatch(self, message: Json) -> None:
         self.lines.append(("bridge", message))
@@ -224,6 +231,7 @@ class Peer:
 
     def hang_up(self) -> None:
         self.gone = True
+        self._goes_on.set()
         self._writer.close()
         self._reader.cut()
         for waiting in self._waiting.values():

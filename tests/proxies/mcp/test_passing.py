@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -172,44 +170,6 @@ def test_missing_server_program_is_reported(separated: bool) -> None:
     )
     assert ended.returncode == 127
     assert b"the server cannot be started" in ended.stderr
-
-
-SHOUTS = """
-import sys
-request = __import__("json").loads(sys.stdin.readline())
-result = '{"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": %s}'
-info = '{"name": "s", "version": "1"}'
-print('{"jsonrpc": "2.0", "id": %d, "result": %s}' % (request["id"], result % info), flush=True)
-note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "%s"}}'
-with open(sys.argv[1], "w") as counted:
-    while True:
-        print(note % ("x" * 1000), flush=True)
-        counted.write("x")
-        counted.flush()
-"""
-
-
-@pytest.mark.process
-def test_server_is_held_up_while_the_host_does_not_read(tmp_path: Path) -> None:
-    """A server that says more than its host reads is held up, and not kept in memory."""
-    hello: Json = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
-    info = {"name": "h", "version": "1"}
-    offers = {"elicitation": FORM}
-    hello["params"] = {"protocolVersion": "2025-11-25", "capabilities": offers, "clientInfo": info}
-    counted, pipe = tmp_path / "counted", subprocess.PIPE
-    command = [*MCP, "--", sys.executable, "-c", SHOUTS, str(counted)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment()) as proxy:
-        watchdog = threading.Timer(PATIENCE, proxy.kill)
-        watchdog.start()
-        assert proxy.stdout is not None
-        assert proxy.stdin is not None
-        proxy.stdin.write(json.dumps(hello).encode() + b"\n")
-        proxy.stdin.flush()
-        assert len(proxy.stdout.read(10**6)) == 10**6
-        proxy.stdin.close()
-        assert proxy.wait(PATIENCE) == 0
-        watchdog.cancel()
-    assert counted.stat().st_size < 5_000
 
 
 def test_line_over_the_limit_gets_an_error_if_its_id_is_found(

@@ -51,10 +51,12 @@ def test_server_that_exits_at_initialize_is_reported_with_its_exit_code(tmp_path
 
 @pytest.mark.process
 def test_server_that_exits_before_the_first_request_is_reported(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "gone")
-    command = f"import os; open({str(tmp_path / 'gone')!r}, 'w'); os._exit(4)"
+    gone = tmp_path / "gone"
+    os.mkfifo(gone)  # only the first server, and not the one that is started again, waits for it
+    command = f"import os; p = {str(gone)!r}; os.path.exists(p) and open(p, 'w'); os._exit(4)"
     with RawHost("--", sys.executable, "-c", command, command=MCP, env=DESKTOP) as host:
-        (tmp_path / "gone").read_bytes()
+        gone.read_bytes()
+        gone.unlink()
         ended(host.request("initialize", HELLO), "exit code 4")
 
 
