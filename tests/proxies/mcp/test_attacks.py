@@ -197,7 +197,7 @@ def test_unusual_line_ends_never_split_a_message(end: str, tmp_path: Path) -> No
 def test_question_over_the_limit_is_an_error_for_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_link, "MAX_LINE", 10_000)
+    monkeypatch.setattr(server_link, "MAX_PASSED_LINE", 10_000)
     asked = {"jsonrpc": "2.0", "id": 900, "method": "elicitation/create", "params": ASKS}
     long = json.dumps({**asked, "x": "x" * 20_000})
     with proxied(tmp_path, "--without-person", "--page", "off") as host:

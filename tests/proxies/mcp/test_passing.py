@@ -175,7 +175,7 @@ def test_missing_server_program_is_reported(separated: bool) -> None:
 def test_line_over_the_limit_gets_an_error_if_its_id_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxy, "MAX_LINE", 10_000)
+    monkeypatch.setattr(proxy, "MAX_PASSED_LINE", 10_000)
     long = b"x" * 20_000
     with proxied(tmp_path, capabilities={"elicitation": FORM}) as host:
         host.write(
