@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
+import anyio.to_thread
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
@@ -28,6 +29,7 @@ from abp_bridge.core.sanitize import label
 from abp_bridge.core.words import nearest_first
 from abp_bridge.errors import RemoteProtocolError
 from abp_bridge.jsonrpc.loop import Workers
+from abp_bridge.jsonrpc.protocol import load_fast_codec
 from abp_bridge.protocols import abp
 from abp_bridge.protocols.offer import Offer
 from abp_bridge.session import approval
@@ -516,6 +518,7 @@ class Bridge:
             app = self._make_app(target, target in self._settings.apps)
             connection = AppConnection(self, target, app)
             await self._tasks.start(connection.live)
+            self._tasks.start_soon(anyio.to_thread.run_sync, load_fast_codec)
             await self._router.make_ready()
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None

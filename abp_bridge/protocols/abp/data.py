@@ -25,6 +25,7 @@ _INNER_DATA_URL = re.compile(r";base64,(?:[a-z0-9+/_-]|%[0-9a-f]{2}|\s|\\[rn]){1
 _RUN = re.compile(
     r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{60,}+(?:(?:\\r)?\\n|\r?\n)?)++", re.ASCII
 )
+_LINE, _WINDOW = re.compile(r"[A-Za-z0-9+/_-]{60}"), 60 + 4 + 60  # with a line's end between two
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{32}")
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 _TEXT_TYPES = (
@@ -107,6 +108,10 @@ def _fill(data: Extracted, items: Sequence[JsonObject], depth: int) -> JsonValue
 def holds_base64(text: str) -> bool:
     """Whether so much base64 is somewhere in `text` that it is a file's, and nothing to be read."""
     if len(text) < _VERY_LONG:
+        return False
+    # A run that is long enough has a whole line in one of these windows: most texts have none.
+    windows = range(0, len(text), _VERY_LONG // 2)
+    if not any(_LINE.search(text, start, start + _WINDOW) for start in windows):
         return False
     runs = (found[0] for found in _RUN.finditer(text))
     return any(len(run) >= _VERY_LONG and _is_mixed(run[:_VERY_LONG]) for run in runs)
