@@ -110,6 +110,7 @@ async def _join(
         _find_roots(settings),
         can_sample=settings.sampling is not None,
         era=next((era for era in ERAS if era == settings.era), None),
+        modern_first=not server.command,
         pending_timeout=settings.park_timeout,
     )
     await run_proxy(

@@ -106,6 +106,7 @@ class Policy:
         roots: Folders for a server whose host has none.
         can_sample: Whether the user's model answers if the host has none.
         era: The only kind of revision to try with the server.
+        modern_first: Whether the stateless one is tried first, whatever the host speaks.
         pending_timeout: Seconds that a call is kept for a stateless host to come back to.
     """
 
@@ -116,6 +117,7 @@ class Policy:
     roots: Sequence[Path] = ()
     can_sample: bool = False
     era: Era | None = None
+    modern_first: bool = False
     pending_timeout: float = 600.0
 
 
@@ -356,7 +358,8 @@ class Proxy:
             if not self._link.is_ready:
                 self._link.client, self._link.hello_params = self._declare(client), params
                 only = self._policy.era
-                own, other = ERAS[::-1] if client.modern else ERAS
+                is_modern_first = client.modern or self._policy.modern_first
+                own, other = ERAS[::-1] if is_modern_first else ERAS
                 self._link.eras = (own, other) if only is None else (only,)
         if self._obstacle:
             raise RpcError(INTERNAL_ERROR, self._obstacle)
