@@ -39,6 +39,7 @@ from abp_bridge.jsonrpc.protocol import (
     Request,
     RpcError,
     UnmatchedResponse,
+    is_id,
     load_fast_codec,
 )
 from abp_bridge.mcp.connection import HostRequest, McpConnection, encode_cancel
@@ -597,7 +598,7 @@ class Proxy:
         """Answer what the server asks (`LinkListener.answer`)."""
         calls = self._calls.of(call)
         if method == ELICITATION:
-            return await self._questions.ask(method, params, calls)
+            return await self._questions.ask(method, params, calls, id)
         client = self._client_of(calls)
         if not revisions.can_be_asked(client, method, params):
             if method == SAMPLING and self._policy.can_sample:
@@ -671,7 +672,8 @@ class Proxy:
         """Pass on what the server tells, as far as the host hears such (`LinkListener`)."""
         given = as_object(params)
         if method == "notifications/cancelled":
-            self._questions.note_withdrawal(as_text(given.get("reason")))
+            if is_id(request := given.get("requestId")):
+                self._questions.note_withdrawal(request, as_text(given.get("reason")))
             return
         if method == "notifications/elicitation/complete":
             self._questions.complete(as_text(given.get("elicitationId")))

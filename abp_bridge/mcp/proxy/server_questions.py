@@ -8,6 +8,7 @@ model answers is an error, as in MCP.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,7 +20,7 @@ from abp_bridge.core.json_value import JsonObject, as_text, is_deeper
 from abp_bridge.core.sanitize import LINE_LIMIT, label
 from abp_bridge.errors import RemoteProtocolError, describe_bug
 from abp_bridge.jsonrpc.loop import now
-from abp_bridge.jsonrpc.protocol import INVALID_REQUEST, MAX_DEPTH, RpcError
+from abp_bridge.jsonrpc.protocol import INVALID_REQUEST, MAX_DEPTH, Id, RpcError
 from abp_bridge.mcp.proxy.calls import note
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ MAX_LINKS = 10  # of one error: nobody goes to more places for one call
 ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
 _STAYED = "abp-bridge: this server wants its user at an address first, and they did not go there."
 _LEFT = "its host has left"
+_TIMED_OUT = re.compile(r"timed?[ -]?out", re.IGNORECASE)  # as SDKs give it as a reason
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +47,7 @@ class _Open:
 
     calls: Sequence[ProxyCall]
     link: str  # its elicitationId
+    request: Id | None = None
     since: float = field(default_factory=now)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     is_completed: bool = False  # the server says that the user was there
@@ -64,16 +67,26 @@ class ServerQuestions:
         self._open: list[_Open] = []
         self._serial = count(1)
         self._ended = False
+        self._patience: float | None = None  # seconds after which the server gave a question up
 
-    async def ask(self, method: str, params: JsonObject, calls: Sequence[ProxyCall]) -> JsonObject:
+    async def ask(
+        self,
+        method: str,
+        params: JsonObject,
+        calls: Sequence[ProxyCall],
+        request: Id | None = None,
+    ) -> JsonObject:
         """Ask the user, or a model of the user's; return the server's result.
+
+        Args:
+            request: The id of the server's request, where it is one.
 
         Raises RpcError where no model answered.
         """
         if problem := self._find_obstacle(params):
             return self._refuse(method, problem, calls)
         link = as_text(params.get("elicitationId")) if params.get("mode") == "url" else ""
-        self._open.append(asked := _Open(calls, link))
+        self._open.append(asked := _Open(calls, link, request))
         result: JsonObject | None = None
         try:
             with asked.scope:
@@ -112,7 +125,7 @@ class ServerQuestions:
         else:
             destructive = not self._calls.are_harmless(calls)
             question = decode_question(params, id=id, origin=origin, destructive=destructive)
-        answer = await self._elicitor.resolve(question, _context(calls))
+        answer = await self._elicitor.resolve(question, self._context(calls))
         self._note(method, question, answer, calls)
         if method == ELICITATION:
             return encode_answer(question, answer)
@@ -157,7 +170,7 @@ class ServerQuestions:
             question = decode_link(link, id=id, origin=self._origin())
         except RemoteProtocolError as problem:
             return f"{problem}"
-        answer = await self._elicitor.resolve(question, _context(calls))
+        answer = await self._elicitor.resolve(question, self._context(calls))
         if server_outcome(question, answer) is Outcome.ACCEPTED:
             return ""
         return answer.reason or f"They answered: {answer.outcome.value}."
@@ -176,10 +189,14 @@ class ServerQuestions:
                 question.is_completed = True
                 question.scope.cancel()
 
-    def note_withdrawal(self, reason: str) -> None:
-        """Say in the results that the server stopped waiting for its user."""
+    def note_withdrawal(self, request: Id, reason: str) -> None:
+        """Say in the results that the server stopped waiting; promise its time from now on."""
         for question in self._open:
+            if question.request != request:
+                continue
             waited = now() - question.since
+            if _TIMED_OUT.search(reason):
+                self._patience = waited
             words = f"this server stopped waiting for its user's answer after {waited:.0f} s"
             said = f": {label(reason, 300)}" if reason else "."
             note(question.calls, f"abp-bridge: {words}{said}")
@@ -189,6 +206,12 @@ class ServerQuestions:
         self._ended = True
         for question in self._open:
             question.scope.cancel()
+
+    def _context(self, calls: Sequence[ProxyCall]) -> AskContext:
+        from abp_bridge.session.context import AskContext  # once needed
+
+        ids, tools = (call.id for call in calls), (call.tool for call in calls if call.tool)
+        return AskContext(calls=tuple(ids), tools=tuple(tools), timeout=self._patience)
 
     def _refuse(self, method: str, problem: str, calls: Sequence[ProxyCall]) -> JsonObject:
         """Return the result of a question that cannot be asked."""
@@ -211,13 +234,6 @@ class ServerQuestions:
             unasked = UnaskedQuestion(question.summary, question.asker, tried, answer.ways)
             words += describe_unasked([unasked])
         note(calls, "\n".join(words))
-
-
-def _context(calls: Sequence[ProxyCall]) -> AskContext:
-    from abp_bridge.session.context import AskContext  # once needed
-
-    ids, tools = (call.id for call in calls), (call.tool for call in calls if call.tool)
-    return AskContext(calls=tuple(ids), tools=tuple(tools))
 
 
 def _nobody(method: str, why: str) -> JsonObject:
