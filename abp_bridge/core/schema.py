@@ -53,10 +53,11 @@ _ANNOTATION_NAMES = """
 """
 ANNOTATIONS = frozenset(_ANNOTATION_NAMES.split())
 
-# Format -> (what `jsonschema-rs` calls it, what a value is). Answers may use any language.
+# Format -> (what `jsonschema-rs` calls it, what a value is). As strict as AJV and pydantic, with
+# which servers check what comes back: no `ada@localhost`, and in an address no letter beyond ASCII.
 _FORMATS = {
-    "email": ("idn-email", "an e-mail address"),
-    "uri": ("iri", "a full address with its scheme (https://...)"),
+    "email": ("email", "an e-mail address"),
+    "uri": ("uri", "a full address with its scheme (https://...), in ASCII"),
     "date": ("date", "a date (YYYY-MM-DD)"),
     "date-time": ("date-time", "a date and time with its offset (2026-07-28T12:00:00Z)"),
 }
@@ -179,7 +180,9 @@ def _compile_text(text: str) -> _Compiled:
         validate_formats=True,
         retriever=_refuse,
         pattern_options=RegexOptions(size_limit=max(_PATTERN_WEIGHTS)),
-        email_options=EmailOptions(allow_display_text=False),
+        email_options=EmailOptions(
+            require_tld=True, allow_domain_literal=False, allow_display_text=False
+        ),
     )
     unchecked = tuple(sorted(prepared.unchecked))
     return _Compiled(schema, validator, unchecked, prepared.rules, prepared.patterns)

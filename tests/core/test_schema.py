@@ -139,13 +139,13 @@ def test_value_that_fits_has_no_problems(value: Json, rule: Json) -> None:
 FORMATS: dict[str, tuple[str, list[str], list[str]]] = {
     "email": (
         "an e-mail address",
-        ["a@b.c", "jürgen@müller.example", '"a b"@c', "a@[127.0.0.1]", "a@[IPv6:::1]"],
-        ["a@[127.0.0.300]", "ann", "a b@c", "a@b@c", "a.@b", "a@-b", f"{'a' * 320}@b", ""],
+        ["a@b.c", '"a b"@c.d'],
+        ["ada@localhost", "a@[127.0.0.1]", "jürgen@müller.example", "ann", "a b@c.d", "a@b@c.d", ""],
     ),
     "uri": (
-        "a full address with its scheme (https://...)",
+        "a full address with its scheme (https://...), in ASCII",
         ["https://a.b/c?d#e", "mailto:a@b"],
-        ["a.b", "https://a b", "http://[", "https://a\x01"],
+        ["a.b", "https://a b", "http://[", "https://a\x01", "https://example.com/ä"],
     ),
     "date": (
         "a date (YYYY-MM-DD)",
