@@ -15,7 +15,7 @@ import anyio
 import pytest
 from support.agents import add_cli
 from support.apps.exotic_server import SAMPLING
-from support.era_host import Host
+from support.mcp_host import Host
 from support.harness import PATIENCE, SERVE, accept, environment, hosted, run
 from support.http_server import Reply, Request, serving
 from support.mcp_proxy import MCP
@@ -75,7 +75,7 @@ def test_a_server_behind_the_proxy_gets_an_answer(
     server = (sys.executable, str(APPS / "exotic_server.py"), upstream, str(tmp_path / "log"))
     command = [*MCP, "--sampling", "cli:claude", "--page", "off", "--", *server]
     with Person(command, env=environment(PYTHONPATH=str(TESTS), PATH=path)) as host:
-        host.era, host.log = era, tmp_path / "log"
+        host.stateless, host.log = era == "modern", tmp_path / "log"
         host.shake_hands()
         asked: list[Json] = []
         host.decide("send", "refuse")
@@ -135,7 +135,7 @@ def test_an_app_gets_an_answer(
         command = [*SERVE, "--app", app, "--sampling", word]
         command += ["--record", str(tmp_path / "trace")]
         with Person(command, env=environment(PATH=path)) as host:
-            host.era = era
+            host.stateless = era == "modern"
             host.shake_hands()
             asked: list[Json] = []
             host.decide("send")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support.era_host import Host
+from support.mcp_host import Host
 from support.http_server import Reply, Request, json_reply, serving
 from support.mcp_proxy import DESKTOP, MCP
 
@@ -69,7 +69,7 @@ def test_drop_runs_on_a_yes_only(supabase: Supabase, era: str, answer: Json, ran
     supabase.ran.clear()
     command = [*MCP, "--url", supabase.url, "--page", "off"]
     with Host(command, env={**DESKTOP, "ABP_MCP_TOKEN": TOKEN}) as host:
-        host.era, host.answers = era, {"elicitation/create": answer}
+        host.stateless, host.answers = era == "modern", {"elicitation/create": answer}
         host.shake_hands()
         asked: list[Json] = []
         host.call("execute_sql", asked, arguments=DROP)

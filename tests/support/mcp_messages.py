@@ -73,3 +73,17 @@ SAMPLING: Json = {
     "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
     "maxTokens": 5,
 }
+
+CLIENT = {"name": "h", "version": "1", "x-own": 1}
+ASKABLE: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+YES: Json = {"action": "accept", "content": {"s": "ü"}}
+ANSWERS: Mapping[str, Json] = {
+    "elicitation/create": YES,
+    "sampling/createMessage": {
+        "role": "assistant",
+        "content": {"type": "text", "text": "t"},
+        "model": "m",
+        "x-own": 1,
+    },
+    "roots/list": {"roots": [{"uri": "file:///r", "name": "r", "x-own": 1}]},
+}

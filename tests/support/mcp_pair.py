@@ -6,7 +6,7 @@ writes what a test tells it to. A test that uses it needs the fixture `anyio_bac
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -25,25 +25,22 @@ from abp_bridge.jsonrpc.tap import unobserved_stream
 from abp_bridge.mcp.proxy.proxy import Policy, run_proxy
 from abp_bridge.protocols.mcp.client import ERAS
 from abp_bridge.settings import Settings
-from support.mcp_messages import CAPABILITIES, META, RESULTS, SERVER, STATEFUL, STATELESS
+from support.mcp_messages import (
+    ANSWERS,
+    ASKABLE,
+    CAPABILITIES,
+    CLIENT,
+    META,
+    RESULTS,
+    SERVER,
+    STATEFUL,
+    STATELESS,
+)
 
 Json = Any
 
 VIRTUAL = ("asyncio", {"loop_factory": VirtualLoop})
 LIMIT = 3_600.0  # virtual seconds of a test: nothing waits so long
-CLIENT = {"name": "h", "version": "1", "x-own": 1}
-ASKABLE: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-YES: Json = {"action": "accept", "content": {"s": "ü"}}
-ANSWERS: Mapping[str, Json] = {
-    "elicitation/create": YES,
-    "sampling/createMessage": {
-        "role": "assistant",
-        "content": {"type": "text", "text": "t"},
-        "model": "m",
-        "x-own": 1,
-    },
-    "roots/list": {"roots": [{"uri": "file:///r", "name": "r", "x-own": 1}]},
-}
 # Not in the official types: vendors' messages, tasks and what they tell.
 _UNTYPED = ("vendor/", "notifications/vendor/", "tasks/", "notifications/tasks/")
 

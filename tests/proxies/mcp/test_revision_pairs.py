@@ -8,20 +8,20 @@ from typing import Any
 
 import anyio
 import pytest
-from support.mcp_messages import FORM, META, REQUESTS, SAMPLING, SERVER, TASKS, URL
-from support.mcp_pair import (
+from support.mcp_messages import (
     ANSWERS,
     ASKABLE,
     CLIENT,
-    VIRTUAL,
+    FORM,
+    META,
+    REQUESTS,
+    SAMPLING,
+    SERVER,
+    TASKS,
+    URL,
     YES,
-    Host,
-    Server,
-    asking,
-    joined,
-    never,
-    until,
 )
+from support.mcp_pair import VIRTUAL, Host, Server, asking, joined, never, until
 
 from abp_bridge.protocols.mcp.revisions import CROSSING, LISTENED, Crossing
 

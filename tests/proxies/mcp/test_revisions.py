@@ -8,19 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.mcp_messages import FORM, META, TASKS, URL
-from support.mcp_pair import (
-    CLIENT,
-    VIRTUAL,
-    YES,
-    Host,
-    Server,
-    ToolError,
-    asking,
-    joined,
-    never,
-    until,
-)
+from support.mcp_messages import CLIENT, FORM, META, TASKS, URL, YES
+from support.mcp_pair import VIRTUAL, Host, Server, ToolError, asking, joined, never, until
 
 from abp_bridge.mcp import server_link
 from abp_bridge.protocols.mcp.revisions import MAX_ROUNDS

@@ -1,4 +1,4 @@
-"""`abp-bridge mcp` between eras: a question reaches the person, and the deed waits for a yes."""
+"""Servers as they are: the question reaches the user, and the server acts only after a yes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.era_host import ANSWERS, CAPABILITIES, Host
 from support.harness import run
+from support.mcp_host import Host
+from support.mcp_messages import ANSWERS, ASKABLE
 from support.mcp_proxy import DESKTOP, MCP, SERVER
 from support.paths import APPS, PYTHON
 from support.sign_in_server import sign_in_server
@@ -18,7 +19,7 @@ from support.sql_server import BIG, TOKEN, TOOL, SqlServer, sql_server
 
 Json = Any
 
-ERAS = ("legacy", "modern")
+kinds = pytest.mark.parametrize("stateless", [False, True], ids=["stateful", "stateless"])
 DROP = {"name": "execute_sql", "arguments": {"query": "DROP TABLE ü"}}
 YES: Json = {"action": "accept", "content": {}}
 NOBODY = ("--page", "off", "--without-person")
@@ -26,13 +27,13 @@ NOBODY = ("--page", "off", "--without-person")
 
 @contextmanager
 def proxied(
-    era: str, *arguments: str, capabilities: Json = None, answer: Json = None, **env: str
+    stateless: bool, *arguments: str, capabilities: Json = None, answer: Json = None, **env: str
 ) -> Iterator[Host]:
     command = [*MCP, *arguments]
     with Host(command, env={**DESKTOP, **env}) as host:
-        host.era = era
-        host.capabilities = CAPABILITIES if capabilities is None else capabilities
-        host.answers = ANSWERS | {"elicitation/create": answer or {"action": "decline"}}
+        host.stateless = stateless
+        host.capabilities = ASKABLE if capabilities is None else capabilities
+        host.answers = {**ANSWERS, "elicitation/create": answer or {"action": "decline"}}
         yield host
 
 
@@ -41,7 +42,7 @@ def deeds(tmp_path: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-LEGACY_SERVERS: dict[str, Json] = {
+SERVERS: dict[str, Json] = {
     "mongodb": {"confirmation": "Yes, do it"},
     "okta": {"confirm": "Deactivate"},
     "azure": {"decision": "Read"},
@@ -50,13 +51,13 @@ LEGACY_SERVERS: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("tool", LEGACY_SERVERS)
+@pytest.mark.parametrize("tool", SERVERS)
 @pytest.mark.parametrize("yes", [True, False])
 @pytest.mark.slow
 def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: bool) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    answer = {"action": "accept", "content": LEGACY_SERVERS[tool]} if yes else None
-    with proxied("modern", "--", *SERVER, *files, answer=answer) as host:
+    answer = {"action": "accept", "content": SERVERS[tool]} if yes else None
+    with proxied(True, "--", *SERVER, *files, answer=answer) as host:
         asked: list[Json] = []
         host.shake_hands()
         response = host.call(tool, asked)
@@ -65,11 +66,11 @@ def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: b
         assert len(deeds(tmp_path)) == yes
 
 
-@pytest.mark.parametrize("tool", LEGACY_SERVERS)
+@pytest.mark.parametrize("tool", SERVERS)
 @pytest.mark.slow
 def test_deed_stays_undone_without_a_user(tmp_path: Path, tool: str) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    with proxied("modern", *NOBODY, "--", *SERVER, *files, capabilities={}) as host:
+    with proxied(True, *NOBODY, "--", *SERVER, *files, capabilities={}) as host:
         host.shake_hands()
         host.call(tool)
         assert deeds(tmp_path) == []
@@ -77,28 +78,13 @@ def test_deed_stays_undone_without_a_user(tmp_path: Path, tool: str) -> None:
 
 def test_stateless_host_that_cannot_ask_gets_a_setup_hint(tmp_path: Path) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    with proxied("modern", "--page", "off", "--", *SERVER, *files, capabilities={}) as host:
+    with proxied(True, "--page", "off", "--", *SERVER, *files, capabilities={}) as host:
         assert "--page" in host.shake_hands()["error"]["message"]
-
-
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.slow
-def test_stateless_server_asks_a_host_of_either_revision(era: str) -> None:
-    stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
-    answer = {"action": "accept", "content": {"s": "ü"}}
-    with proxied(era, "--", *stub, answer=answer) as host:
-        host.shake_hands()
-        got = host.call("ask")["result"]["structuredContent"]["r"]
-        assert {name: got[name] for name in answer} == answer
-    with proxied(era, *NOBODY, "--", *stub, capabilities={}) as host:
-        host.shake_hands()
-        got = host.call("ask")["result"]["structuredContent"]["r"]
-        assert (got["action"], "content" in got) == ("cancel", False)
 
 
 def test_era_option_is_used() -> None:
     stub = (sys.executable, str(APPS / "exotic_server.py"), "modern")
-    with proxied("legacy", "--era", "legacy", "--", *stub) as host:
+    with proxied(False, "--era", "legacy", "--", *stub) as host:
         assert host.shake_hands()["error"]["code"] == -32022
 
 
@@ -111,8 +97,8 @@ def test_the_official_sdk_is_loaded_for_an_address_only(tmp_path: Path) -> None:
         host.end()
     lines = (tmp_path / "log.stderr").read_text().splitlines()
     loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
-    assert "abp_bridge.mcp.proxy.eras" in loaded
-    assert not loaded & {"mcp", "mcp_types", "httpx2", "abp_bridge.mcp.proxy.modern_host"}
+    assert "abp_bridge.mcp.proxy.proxy" in loaded
+    assert not loaded & {"mcp", "mcp_types", "httpx2"}
 
 
 # --- over HTTP ---
@@ -125,17 +111,17 @@ def sql() -> Iterator[SqlServer]:
 
 
 @contextmanager
-def over_http(sql: SqlServer, era: str, *arguments: str, **more: Any) -> Iterator[Host]:
-    with proxied(era, "--url", sql.url, *arguments, ABP_MCP_TOKEN=TOKEN, **more) as host:
+def over_http(sql: SqlServer, stateless: bool, *arguments: str, **more: Any) -> Iterator[Host]:
+    with proxied(stateless, "--url", sql.url, *arguments, ABP_MCP_TOKEN=TOKEN, **more) as host:
         host.shake_hands()
         yield host
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("era", ERAS)
-def test_http_server_asks_before_it_drops(sql: SqlServer, era: str) -> None:
+@kinds
+def test_http_server_asks_before_it_drops(sql: SqlServer, stateless: bool) -> None:
     asked: list[Json] = []
-    with over_http(sql, era) as host:
+    with over_http(sql, stateless) as host:
         assert host.result("tools/list")["tools"] == [TOOL]
         answer = host.call("execute_sql", asked, arguments=DROP["arguments"])
         assert answer["result"]["content"][0]["text"] == "not run"
@@ -145,9 +131,11 @@ def test_http_server_asks_before_it_drops(sql: SqlServer, era: str) -> None:
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("era", ERAS)
-def test_http_server_acts_after_a_yes(sql: SqlServer, era: str) -> None:
-    with over_http(sql, era, answer={"action": "accept", "content": {"confirmed": "Run"}}) as host:
+@kinds
+def test_http_server_acts_after_a_yes(sql: SqlServer, stateless: bool) -> None:
+    with over_http(
+        sql, stateless, answer={"action": "accept", "content": {"confirmed": "Run"}}
+    ) as host:
         result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
         assert result["x"] == BIG
         assert sql.ran == ["DROP TABLE ü"]
@@ -158,9 +146,9 @@ def test_http_server_acts_after_a_yes(sql: SqlServer, era: str) -> None:
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("era", ERAS)
-def test_http_server_without_a_user_drops_nothing(sql: SqlServer, era: str) -> None:
-    with over_http(sql, era, *NOBODY, capabilities={}) as host:
+@kinds
+def test_http_server_without_a_user_drops_nothing(sql: SqlServer, stateless: bool) -> None:
+    with over_http(sql, stateless, *NOBODY, capabilities={}) as host:
         result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
         assert result["content"][0]["text"] == "not run"
         assert sql.ran == []
@@ -169,7 +157,7 @@ def test_http_server_without_a_user_drops_nothing(sql: SqlServer, era: str) -> N
 @pytest.mark.network
 def test_token_is_not_recorded(sql: SqlServer, tmp_path: Path) -> None:
     record = tmp_path / "trace"
-    with over_http(sql, "legacy", "--record", str(record), "--log-level", "debug") as host:
+    with over_http(sql, False, "--record", str(record), "--log-level", "debug") as host:
         host.result("tools/list")
         host.end()
     assert TOKEN not in record.read_text()
@@ -193,7 +181,7 @@ def test_server_that_needs_a_login_opens_the_browser(tmp_path: Path) -> None:
 
 @pytest.mark.network
 def test_unreachable_http_server_is_an_error_for_the_host() -> None:
-    with proxied("legacy", "--url", "http://127.0.0.1:9/mcp") as host:
+    with proxied(False, "--url", "http://127.0.0.1:9/mcp") as host:
         assert "cannot be reached" in host.shake_hands()["error"]["message"]
 
 
@@ -212,12 +200,12 @@ def test_exactly_one_server_is_required(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_instant_yes_of_a_modern_host_does_nothing(tmp_path: Path) -> None:
+def test_instant_yes_of_a_stateless_host_does_nothing(tmp_path: Path) -> None:
     """Only the time in which the host has the question counts."""
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    yes = {"action": "accept", "content": LEGACY_SERVERS["okta"]}
+    yes = {"action": "accept", "content": SERVERS["okta"]}
     floor = {"ABP_PERSON_FLOOR": "1h"}
-    with proxied("modern", "--page", "off", "--", *SERVER, *files, answer=yes, **floor) as host:
+    with proxied(True, "--page", "off", "--", *SERVER, *files, answer=yes, **floor) as host:
         host.shake_hands()
         said = host.call("okta")["result"]["content"][-1]["text"]
         assert "The host answered by itself" in said

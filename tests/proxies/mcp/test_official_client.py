@@ -1,5 +1,5 @@
-"""The official client, in each mode that it has, behind `abp-bridge mcp` with a server of either
-era; `mcp_types` is the referee of what the host is sent.
+"""The official client, in each mode that it has, with a server of either kind behind `abp-bridge
+mcp`; `mcp_types` checks what the client is sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A raw MCP host of either era, for tests of what stands between it and a server."""
+"""A raw MCP host of either kind of revision, for tests of what is between it and a server."""
 
 from __future__ import annotations
 
@@ -10,30 +10,17 @@ from typing import Any
 
 from support.apps.exotic_server import BIG
 from support.harness import RawHost
+from support.mcp_messages import ANSWERS, ASKABLE, CLIENT, META, STATELESS
 
 Json = Any
 
-PREFIX = "io.modelcontextprotocol/"
-CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-CLIENT = {"name": "h", "version": "1", "x-own": 1}
-ANSWERS: dict[str, Json] = {
-    "elicitation/create": {"action": "accept", "content": {"s": "ü"}, "_meta": {"a": 1}},
-    "sampling/createMessage": {
-        "role": "assistant",
-        "content": {"type": "text", "text": "t"},
-        "model": "m",
-        "x-own": BIG,
-    },
-    "roots/list": {"roots": [{"uri": "file:///r", "name": "r", "x-own": 1}]},
-}
-
 
 class Host(RawHost):
-    """A host of either era, which answers what it is asked as `ANSWERS` says."""
+    """A host of either kind, which answers what it is asked as `ANSWERS` says."""
 
     client = CLIENT
-    era = "legacy"
-    capabilities: Json = CAPABILITIES
+    stateless = False
+    capabilities: Json = ASKABLE
     answers: Json = ANSWERS
     log: Path
 
@@ -43,18 +30,18 @@ class Host(RawHost):
         super().__init__(command=command, env=env, log=log)
 
     def begin(self, method: str, params: Json = None) -> int:
-        if self.era == "modern":
+        if self.stateless:
             meta = {
-                f"{PREFIX}protocolVersion": "2026-07-28",
-                f"{PREFIX}clientCapabilities": self.capabilities,
-                f"{PREFIX}clientInfo": CLIENT,
+                f"{META}protocolVersion": STATELESS,
+                f"{META}clientCapabilities": self.capabilities,
+                f"{META}clientInfo": CLIENT,
             }
             given = params or {}
             params = {**given, "_meta": {**given.get("_meta", {}), **meta}}
         return super().begin(method, params)
 
     def shake_hands(self) -> Json:
-        if self.era == "modern":
+        if self.stateless:
             return self.request("server/discover")
         return self.initialize(**self.capabilities)
 
