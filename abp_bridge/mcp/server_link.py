@@ -528,8 +528,7 @@ class ServerLink:
                 if not links or visited:
                     raise
                 visited = True
-                await self._listener.visit(error, links, call)
-                await self._wait_completed(links)
+                await self._visit(error, links, call)
                 id = None
                 continue
             id = None
@@ -595,15 +594,22 @@ class ServerLink:
             raise problems[0]
         return answers
 
-    async def _wait_completed(self, links: Sequence[JsonObject]) -> None:
-        """Wait until the server says that its addresses were visited, or for a while."""
+    async def _visit(
+        self, error: RemoteError, links: Sequence[JsonObject], call: str | None
+    ) -> None:
+        """Send the user to addresses, and wait until the server says that they were there, or for
+        a while.
+        """
         ids = [as_text(each.get("elicitationId")) for each in links]
         events = [self._completed.setdefault(id, anyio.Event()) for id in ids if id]
-        with anyio.move_on_after(COMPLETE_LIMIT):
-            for event in events:
-                await event.wait()
-        for id in ids:
-            self._completed.pop(id, None)
+        try:
+            await self._listener.visit(error, links, call)
+            with anyio.move_on_after(COMPLETE_LIMIT):
+                for event in events:
+                    await event.wait()
+        finally:
+            for id in ids:
+                self._completed.pop(id, None)
 
     def notify(self, method: str, params: JsonValue = None) -> None:
         """Pass a notification of the client on, if the server is there and its kind has it."""

@@ -1,38 +1,148 @@
-"""An address that a server wants its person at first (error -32042): the host shows it where it
-says that it can, else the bridge does, and no model reads it.
+"""An address that a server wants its user at first (error -32042): the host shows it if it says
+that it can. Otherwise the bridge does, and no model reads it.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from support.apps.exotic_server import URL
-from support.era_host import Host
+from support.mcp_host import Host
+from support.mcp_pair import VIRTUAL, Server, ToolError, asking, joined, until
+from support.mcp_pair import Host as MemoryHost
 from support.mcp_proxy import MCP, Proxied, proxied
 from support.paths import APPS, PYTHON
 from support.programs import Desktop
 
+from abp_bridge.mcp import server_link
+
 Json = Any
 
-ERAS = ("legacy", "modern")
 STUB = (sys.executable, str(APPS / "exotic_server.py"), "legacy")
 NAMED = {**URL, "elicitationId": "E1"}
-eras = pytest.mark.parametrize("era", ERAS)
+COMPLETE = "notifications/elicitation/complete"
+kinds = pytest.mark.parametrize("stateless", [False, True], ids=["stateful", "stateless"])
+
+
+# --- in memory: hosts that show addresses, and users that cannot be asked ---
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    return VIRTUAL
+
+
+CALL: Json = {"name": "visit", "arguments": {}}
+
+
+def visited(wanted: int = 1) -> Server:
+    """A stateful server whose tool and resource want a visit first, that many times."""
+    server = Server(stateless=False)
+    seen = iter(range(wanted))
+
+    async def visit(server: Server, params: Json) -> Json:
+        if next(seen, None) is not None:
+            raise ToolError(-32042, "visit first", {"elicitations": [NAMED]})
+        return {"content": [{"type": "text", "text": "visited"}]}
+
+    server.tools |= {"visit": visit, "resources/read": visit}
+    server.tools["ask"] = asking(("elicitation/create", NAMED))
+    return server
+
+
+async def complete(host: MemoryHost, server: Server) -> None:
+    """The server says that the user was there, and the bridge has heard it."""
+    server.notify(COMPLETE, {"elicitationId": "E1"})
+    server.notify("notifications/vendor/after")
+    await until(lambda: host.notices("notifications/vendor/after"))
+
+
+async def come_back(host: MemoryHost, call: Json, asked: Json) -> Json:
+    retry = {"requestState": asked["requestState"], "inputResponses": {}}
+    return await host.request("tools/call", {**call, **retry})
+
+
+async def test_url_error_becomes_a_question_for_a_stateless_host() -> None:
+    host, server = MemoryHost(stateless=True), visited()
+    async with joined(host, server):
+        response = await host.call("visit")
+    assert response["result"]["content"] == [{"type": "text", "text": "visited"}]
+    assert [params["url"] for _, params in host.asked] == [URL["url"]]
+    assert len(server.requests("tools/call")) == 2
+
+
+async def test_visit_ends_when_the_server_says_that_it_is_complete() -> None:
+    host, server = MemoryHost(stateless=True), visited()
+    async with joined(host, server):
+        asked = await host.result("tools/call", CALL)
+        await complete(host, server)
+        began = anyio.current_time()
+        response = await come_back(host, CALL, asked)
+        assert anyio.current_time() - began < server_link.COMPLETE_LIMIT  # on the virtual clock
+    assert response["result"]["content"] == [{"type": "text", "text": "visited"}]
+    assert len(server.requests("tools/call")) == 2
+
+
+async def test_question_is_accepted_when_the_server_says_that_it_is_complete() -> None:
+    host, server = MemoryHost(stateless=True), visited()
+    call = {"name": "ask", "arguments": {}}
+    async with joined(host, server):
+        asked = await host.result("tools/call", call)
+        await complete(host, server)
+        response = await come_back(host, call, asked)
+    [answer] = response["result"]["structuredContent"]["answers"]
+    assert answer == {"action": "accept", "_meta": {"abp": {"answeredBy": "server"}}}
+
+
+async def test_repeated_url_error_is_reported_without_the_url() -> None:
+    host, server = MemoryHost(stateless=True), visited(wanted=99)
+    async with joined(host, server):
+        result = (await host.call("visit"))["result"]
+        assert result["isError"]
+        assert "they were sent there" in result["content"][0]["text"]
+        asked = await host.result("resources/read", {"uri": "stub://a"})
+        await complete(host, server)
+        retry = {"uri": "stub://a", "requestState": asked["requestState"], "inputResponses": {}}
+        error = (await host.request("resources/read", retry))["error"]
+    assert error["code"] == -32600
+    assert "they were sent there" in error["message"]
+    assert URL["url"] not in f"{result} {error}"
+
+
+async def test_url_error_passes_unchanged_to_a_stateful_host_with_urls() -> None:
+    host, server = MemoryHost(stateless=False), visited()
+    async with joined(host, server):
+        await host.shake_hands()
+        error = (await host.call("visit"))["error"]
+    data = {"elicitations": [NAMED]}
+    assert error == {"code": -32042, "message": "visit first", "data": data}
+
+
+@kinds
+async def test_url_error_without_a_user_is_reported_without_the_url(stateless: bool) -> None:
+    host, server = MemoryHost(stateless=stateless, capabilities={}), visited()
+    async with joined(host, server):
+        await host.shake_hands()
+        result = (await host.call("visit"))["result"]
+    assert result["isError"]
+    assert "did not go there" in result["content"][0]["text"]
+    assert URL["url"] not in f"{host.peer.received}"
+
+
+# --- a page, whose user is sent there ---
 
 
 @contextmanager
-def visiting(
-    tmp_path: Path, era: str, capabilities: Json, *arguments: str, **env: str
-) -> Iterator[Host]:
+def visiting(tmp_path: Path, stateless: bool, **env: str) -> Iterator[Host]:
     """A host on the proxy, whose log has all that it reads."""
-    with Host([*MCP, *arguments, "--", *STUB], env=env, log=tmp_path / "host.log") as host:
-        host.era, host.capabilities = era, capabilities
+    with Host([*MCP, "--", *STUB], env=env, log=tmp_path / "host.log") as host:
+        host.stateless, host.capabilities = stateless, {}
         assert "result" in host.shake_hands()
         yield host
 
@@ -43,88 +153,33 @@ def read_by(host: Host, tmp_path: Path) -> str:
 
 
 @pytest.mark.network
-@eras
-@pytest.mark.parametrize(
-    ("pressed", "said"), [("yes", "they were sent there"), ("decline", "did not go there")]
-)
+@kinds
+@pytest.mark.parametrize("pressed", ["yes", "decline"])
 def test_url_error_opens_the_page_for_a_host_without_urls(
-    tmp_path: Path, era: str, pressed: str, said: str
+    tmp_path: Path, stateless: bool, pressed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(server_link, "COMPLETE_LIMIT", 0.01)
     desktop = Desktop(tmp_path)
-    with visiting(tmp_path, era, {}, **desktop.env) as host:
-        id = host.begin("tools/call", {"name": "visit", "arguments": {}})
+    with visiting(tmp_path, stateless, **desktop.env) as host:
+        id = host.begin("tools/call", CALL)
         person = desktop.visit()
         assert f'<a href="{URL["url"]}"' in person.page
         assert f"{PYTHON} exotic_server.py legacy</bdi> asks" in person.page
         person.send(action=pressed)
         result = host.response(id)["result"]
-        assert result["isError"] is True
-        assert said in result["content"][0]["text"]
+        if pressed == "yes":
+            assert result["structuredContent"] == {"r": "visited"}
+        else:
+            assert result["isError"]
+            assert "did not go there" in result["content"][0]["text"]
         assert URL["url"] not in read_by(host, tmp_path)
-        again = host.call("visit")["result"]
-        assert again["structuredContent"] == {"r": "visited"}
-
-
-@pytest.mark.network
-def test_repeated_url_error_is_shown_once(
-    tmp_path: Path,
-) -> None:
-    desktop = Desktop(tmp_path)
-    with visiting(tmp_path, "legacy", {}, **desktop.env) as host:
-        id = host.begin("tools/call", {"name": "visit", "arguments": {"times": 2}})
-        desktop.visit().send(action="yes")
-        assert "they were sent there" in host.response(id)["result"]["content"][0]["text"]
-        assert read_by(host, tmp_path).count(f'"id": {id}, "') == 1
-
-
-@pytest.mark.network
-@eras
-def test_url_error_of_a_resource_is_reported_as_an_error(tmp_path: Path, era: str) -> None:
-    desktop = Desktop(tmp_path)
-    with visiting(tmp_path, era, {}, **desktop.env) as host:
-        id = host.begin("resources/read", {"uri": "stub://visit"})
-        desktop.visit().send(action="yes")
-        error = host.response(id)["error"]
-        assert (error["code"], "sent there" in error["message"]) == (-32600, True)
-        assert URL["url"] not in read_by(host, tmp_path)
-
-
-@eras
-def test_url_error_without_a_user_is_reported_without_the_url(tmp_path: Path, era: str) -> None:
-    with visiting(tmp_path, era, {}, "--page", "off", "--without-person") as host:
-        result = host.call("visit")["result"]
-        assert (result["isError"], "did not go there" in result["content"][0]["text"]) == (
-            True,
-            True,
-        )
-        assert URL["url"] not in read_by(host, tmp_path)
-
-
-def test_url_error_passes_unchanged_to_a_host_with_urls(tmp_path: Path) -> None:
-    with visiting(tmp_path, "legacy", {"elicitation": {"url": {}}}, "--page", "off") as host:
-        error = host.call("visit")["error"]
-        assert error == {
-            "code": -32042,
-            "message": "visit first",
-            "data": {"elicitations": [NAMED]},
-        }
-        sent = {"jsonrpc": "2.0", "id": 0, "error": error}
-        assert json.dumps(sent["error"]) in read_by(host, tmp_path)
-
-
-@pytest.mark.slow
-def test_url_error_becomes_a_question_for_a_stateless_host(tmp_path: Path) -> None:
-    with visiting(tmp_path, "modern", {"elicitation": {"url": {}}}, "--page", "off") as host:
-        asked: list[Json] = []
-        assert host.call("visit", asked)["result"]["structuredContent"] == {"r": "visited"}
-        assert [each["params"]["url"] for each in asked] == [URL["url"]]
 
 
 @pytest.mark.network
 def test_cancelled_call_withdraws_its_address(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
-    with visiting(tmp_path, "legacy", {}, **desktop.env) as host:
-        id = host.begin("tools/call", {"name": "visit"})
+    with visiting(tmp_path, False, **desktop.env) as host:
+        id = host.begin("tools/call", CALL)
         person = desktop.visit()
         host.send("notifications/cancelled", {"requestId": id})
         assert host.call("visit")["result"]["structuredContent"] == {"r": "visited"}
@@ -133,15 +188,10 @@ def test_cancelled_call_withdraws_its_address(tmp_path: Path) -> None:
         assert f'"id": {id}, "result"' not in read_by(host, tmp_path)
 
 
+# --- a server that disguises it ---
+
 ERROR = '"error":{"code":%s,"message":"m","data":{"%s":[{"mode":"url","url":"%s"}]}}'
 LINES = ['{"jsonrpc":"2.0","id":%s,%s}', '[{"jsonrpc":"2.0","id":%s,%s}]']
-
-
-def begin_open_call(host: Proxied) -> int:
-    """A call that stays open, while the server takes others."""
-    call = host.begin_call("ask", method="roots/list", params={})
-    host.until(lambda message: message.get("method") == "roots/list")
-    return call
 
 
 def said_to(host: Proxied) -> str:
@@ -156,7 +206,8 @@ def test_disguised_url_error_never_reaches_the_host(
     tmp_path: Path, line: str, code: str, name: str
 ) -> None:
     with proxied(tmp_path, "--page", "off", "--without-person") as host:
-        visiting = begin_open_call(host)
+        visiting = host.begin_call("ask", method="roots/list", params={})
+        host.until(lambda message: message.get("method") == "roots/list")
         line = line % (visiting, ERROR % (code, name, URL["url"])) + "\n"
         call = host.begin_call("say", lines=[line])
         assert "did not go there" in host.text(visiting)
@@ -164,40 +215,12 @@ def test_disguised_url_error_never_reaches_the_host(
         assert URL["url"] not in said_to(host)
 
 
-@pytest.mark.network
-@pytest.mark.parametrize("line", LINES)
 def test_url_error_for_an_unknown_request_is_dropped(
-    tmp_path: Path, line: str, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desktop = Desktop(tmp_path)
-    line = line % (900, ERROR % (-32042, "elicitations", URL["url"])) + "\n"
-    with proxied(tmp_path, env=desktop.env) as host:
+    line = LINES[0] % (900, ERROR % (-32042, "elicitations", URL["url"])) + "\n"
+    with caplog.at_level("INFO"), proxied(tmp_path, "--page", "off", "--without-person") as host:
         assert host.text(host.begin_call("say", lines=[line])) == "said"
         host.request("tools/list")
         assert URL["url"] not in said_to(host)
-        logged = capfd.readouterr().err
-        assert "an error with addresses is dropped: none is open for 900" in logged
-
-
-DONE = '{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{%s}}\n'
-WANTED = {"code": -32042, "message": "m", "data": {"elicitations": [{**NAMED, "mode": "url"}]}}
-AT = f'"error":{json.dumps(WANTED)}'
-
-
-@pytest.mark.network
-def test_answer_of_the_server_ends_its_visit(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    with proxied(tmp_path, env=desktop.env) as host:
-        early, late = begin_open_call(host), begin_open_call(host)
-        host.begin_call("say", lines=[LINES[0] % (early, AT) + "\n"])
-        person = desktop.visit()
-        result = LINES[0] % (early, '"result":{"content":[{"type":"text","text":"early"}]}')
-        host.begin_call("say", lines=[f"{result}\n"])
-        assert host.text(early) == "early"
-        person.send(action="yes")
-        assert "Thank you" not in person.page, "it was taken down"
-        said = host.begin_call("say", lines=[LINES[0] % (late, AT) + "\n"])
-        assert host.text(said) == "said"
-        host.begin_call("say", lines=[DONE % '"elicitationId":"E1"'])
-        assert "were sent there" in host.text(late)
-        assert said_to(host).count("were sent there") == 1
+    assert "a response of the server is dropped: no request is open for it" in caplog.text
