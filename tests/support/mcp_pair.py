@@ -143,11 +143,14 @@ class Host(Told):
     async def call(self, tool: str, arguments: Json = None, meta: Json = None) -> Json:
         """Call a tool and answer what it asks; the response."""
         params: Json = {"name": tool, "arguments": arguments or {}}
-        params |= {"_meta": meta} if meta else {}
-        response = await self.request("tools/call", params)
+        return await self.carry("tools/call", params | ({"_meta": meta} if meta else {}))
+
+    async def carry(self, method: str, params: Json) -> Json:
+        """Send a request and answer what it asks; the response."""
+        response = await self.request(method, params)
         while response.get("result", {}).get("resultType") == "input_required":
             retry = self._answer(response["result"])
-            response = await self.request("tools/call", {**params, **retry})
+            response = await self.request(method, {**params, **retry})
         return response
 
     def _answer(self, result: Json) -> Json:
@@ -188,6 +191,7 @@ class Server(Told):
         self.tools: dict[str, Tool] = {}
         self.starts = 0
         self.at_other_hello = "refuses"  # what it does at the other kind's; or "exits", "silent"
+        self.is_missing = False  # whether it cannot be started
         self.streams: dict[Json, Json] = {}  # the filters of open streams, by id
         self.cancelled: list[Json] = []  # the params of each cancellation
         self.open: dict[Json, Json] = {}  # requests that wait, by id
@@ -200,6 +204,8 @@ class Server(Told):
     async def start(self) -> AsyncIterator[Any]:
         """Its pipes, as the bridge opens them."""
         self.starts += 1
+        if self.is_missing:
+            raise FileNotFoundError("no such program")
         self.streams.clear()
         stdin, stdout = (Pipe(Random(0), Weather()) for _ in range(2))
         self.peer = peer = Peer(stdin, stdout, self._on_message)

@@ -511,6 +511,9 @@ class Proxy:
                 call.request = request
             result = await self._pending.resume(request, state, answers)
         if result.get("resultType") != "complete" and "requestState" in result:
+            for call in self._calls.open.values():
+                if call.request is request:  # no request waits for it now
+                    call.request = None
             result = {**result, "_meta": {revisions.SERVER: self._link.info}}
         return result
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio
 import pytest
 from support.mcp_messages import (
     ANSWERS,
@@ -15,6 +14,7 @@ from support.mcp_messages import (
     FORM,
     META,
     REQUESTS,
+    RESULTS,
     SAMPLING,
     SERVER,
     TASKS,
@@ -213,6 +213,40 @@ async def test_two_questions_at_once_are_one_round(host_kind: bool, server_kind:
     if host_kind:
         asking_twice = [each for each in host.peer.received if "inputRequests" in each["result"]]
         assert len(asking_twice) == 1
+
+
+@pairs
+@pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
+async def test_question_of_another_request(host_kind: bool, server_kind: bool, method: str) -> None:
+    host, server = make(host_kind, server_kind)
+    ask = asking(("elicitation/create", FORM))
+
+    async def give(server: Server, params: Json) -> Json:
+        result = await ask(server, params)
+        return result if "requestState" in result else RESULTS[method]
+
+    server.tools |= {"p": give, "resources/read": give}
+    async with joined(host, server):
+        await host.shake_hands()
+        response = await host.carry(method, PARAMS[method])
+    assert bare(response["result"]) == bare(RESULTS[method])
+    assert len(host.requests("elicitation/create")) == 1
+
+
+@pytest.mark.parametrize("host_kind", KINDS)
+async def test_result_without_a_question_is_asked_for_again(host_kind: bool) -> None:
+    host, server = make(host_kind, True)
+
+    async def work(server: Server, params: Json) -> Json:
+        if "requestState" in params:
+            return {"content": []}
+        return {"resultType": "input_required", "requestState": "s"}
+
+    server.tools["work"] = work
+    async with joined(host, server):
+        await host.shake_hands()
+        assert (await host.call("work"))["result"]["content"] == []
+    assert server.requests("tools/call")[1]["requestState"] == "s"
 
 
 @pairs
@@ -465,57 +499,3 @@ async def test_question_of_a_stateless_task(capabilities: Json) -> None:
     [update] = server.requests("tasks/update")
     answer = update["inputResponses"]["sure"]
     assert without(answer, "_meta") == (YES if capabilities else {"action": "cancel"})
-
-
-# --- a server that ends ---
-
-
-@pairs
-async def test_server_that_ends_between_two_calls_is_started_again(
-    host_kind: bool, server_kind: bool
-) -> None:
-    host, server = make(host_kind, server_kind)
-    server.tools["ask"] = asking(("elicitation/create", FORM))
-    level = {f"{META}logLevel": "error"} if host_kind else None
-    async with joined(host, server):
-        await host.shake_hands()
-        if host_kind:
-            host.begin("subscriptions/listen", {"notifications": FILTER})
-            await until(lambda: host.notices("notifications/subscriptions/acknowledged"))
-        else:
-            await host.result("logging/setLevel", {"level": "error"})
-            await host.result("resources/subscribe", {"uri": "stub://a"})
-        await host.call("ask", meta=level)
-        server.kill()
-        await anyio.sleep(1)
-        server.asked.clear()
-        response = await host.call("ask", meta=level)
-    assert server.starts == 2
-    assert len(host.requests("elicitation/create")) == 2
-    [answer] = response["result"]["structuredContent"]["answers"]
-    assert without(answer, "_meta") == YES
-    if not server_kind:
-        assert server.requests("logging/setLevel") == [{"level": "error"}]
-        assert server.requests("resources/subscribe") == [{"uri": "stub://a"}]
-        return
-    assert server.requests("tools/call")[0]["_meta"][f"{META}logLevel"] == "error"
-    if not host_kind:  # a stateless host listens again, as its own stream has broken off
-        [listen] = server.requests("subscriptions/listen")
-        assert listen["notifications"]["resourceSubscriptions"] == ["stub://a"]
-
-
-@pairs
-async def test_request_that_broke_off_is_not_repeated(host_kind: bool, server_kind: bool) -> None:
-    host, server = make(host_kind, server_kind)
-    server.tools["wait"] = never
-    async with joined(host, server):
-        await host.shake_hands()
-        id = host.begin("tools/call", {"name": "wait"})
-        await until(lambda: server.requests("tools/call"))
-        server.kill()
-        await until(lambda: id in host.peer.answered)
-        [response] = host.peer.answered[id]
-        assert "whether it was carried out is not known" in response["error"]["message"]
-        await host.result("vendor/thing")
-    assert server.starts == 2
-    assert len(server.requests("tools/call")) == 1

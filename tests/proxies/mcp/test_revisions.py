@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import anyio
@@ -272,6 +273,48 @@ async def test_answer_without_request_state_starts_the_call_anew() -> None:
         again = await host.result("tools/call", {**ASK, "inputResponses": answers})
     assert again["requestState"] != asked["requestState"]
     assert len(server.requests("tools/call")) == 2
+
+
+async def test_progress_is_silent_while_no_request_waits() -> None:
+    host, server = crossed(stateless_host=True)
+
+    async def work(server: Server, params: Json) -> Json:
+        def has_gone(times: int) -> bool:
+            return len(server.notices("notifications/vendor/go")) == times
+
+        server.peer.send({"id": "q", "method": ELICITATION, "params": FORM})
+        for value in (1, 2):
+            await until(partial(has_gone, value))
+            told = {"progressToken": params["_meta"]["progressToken"], "progress": value}
+            server.notify("notifications/progress", told)
+            server.notify("notifications/vendor/told")
+        return {"content": []}
+
+    server.tools["ask"] = work
+    async with joined(host, server):
+        call: Json = {**ASK, "_meta": {"progressToken": "first"}}
+        asked = await host.result("tools/call", call)
+        host.notify("notifications/vendor/go")
+        await until(lambda: host.notices("notifications/vendor/told"))
+        assert not host.notices("notifications/progress")
+        answers = dict.fromkeys(asked["inputRequests"], YES)
+        retry = {"requestState": asked["requestState"], "inputResponses": answers}
+        id = host.begin("tools/call", {**ASK, **retry, "_meta": {"progressToken": "second"}})
+        await until(lambda: "q" in server.peer.answered)
+        host.notify("notifications/vendor/go")
+        await until(lambda: id in host.peer.answered)
+    assert host.notices("notifications/progress") == [{"progressToken": "second", "progress": 2}]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("logging/setLevel", {"level": "odd"}), ("resources/subscribe", {})]
+)
+async def test_invalid_request_that_is_answered_here_is_refused(method: str, params: Json) -> None:
+    host, server = crossed(stateless_host=False)
+    async with joined(host, server):
+        await host.shake_hands()
+        response = await host.request(method, params)
+    assert response["error"]["code"] == -32602
 
 
 async def test_cancelled_stream_unsubscribes() -> None:
