@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from random import Random
 from typing import Any
 
@@ -38,6 +39,7 @@ class Pipe(ByteReader, ByteWriter):
         self._last = 0.0
         self._ended = False  # nobody writes any more, and everything has come
         self._closed = False  # by its writer
+        self.closed_at = inf  # seconds of the loop's clock
         self._broken = False  # by its reader
         self._changed: list[asyncio.Future[None]] = []
         self.steps = 0
@@ -84,6 +86,7 @@ class Pipe(ByteReader, ByteWriter):
         """The writer says no more: what is on its way still comes."""
         if not self._closed:
             self._closed = True
+            self.closed_at = asyncio.get_running_loop().time()
             self._later(self._end)
             self._wake()
 

@@ -48,6 +48,15 @@ def test_question_is_as_destructive_as_the_worst_call_it_may_belong_to(
         assert ("can be undone" in host.asked()["params"]["message"]) is may_destroy
 
 
+def test_question_of_a_cancelled_call_stays_destructive(tmp_path: Path) -> None:
+    with proxied(tmp_path, "--page", "off", capabilities=SHOWS_FORMS) as host:
+        call = host.begin_call("mongodb")
+        host.asked()
+        host.send("notifications/cancelled", {"requestId": call})
+        host.begin_call("look", method="elicitation/create", params=ASKED)
+        assert "can be undone" in host.asked()["params"]["message"]
+
+
 def test_host_hears_that_its_call_runs_while_the_user_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
