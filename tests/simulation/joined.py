@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import anyio
+import anyio.to_thread
 
 from abp_bridge.jsonrpc.tap import unobserved_stream
 from abp_bridge.mcp.proxy.proxy import Policy, run_proxy
@@ -16,7 +18,7 @@ from abp_bridge.settings import read_settings
 
 from .page import Page
 from .person import Person
-from .virtual_loop import VirtualLoop
+from .virtual_loop import VirtualLoop, run_here
 from .wires import Pipe, ReadEnd, Weather
 from .world import SimulatedComposition
 
@@ -78,13 +80,14 @@ async def joined(
                 on_bridge=lambda bridge: None,
                 on_elicitor=lambda elicitor: None,
             )
-            await run_proxy(
-                (ReadEnd(from_host), to_host),
-                open_pipes,
-                policy=Policy(lambda: "simulated", lambda host, asks: "", overhear),
-                make_elicitor=composition.make_mcp_elicitor,
-                tap_server=unobserved_stream,
-            )
+            with patch.object(anyio.to_thread, "run_sync", run_here):
+                await run_proxy(
+                    (ReadEnd(from_host), to_host),
+                    open_pipes,
+                    policy=Policy(lambda: "simulated", lambda host, asks: "", overhear),
+                    make_elicitor=composition.make_mcp_elicitor,
+                    tap_server=unobserved_stream,
+                )
             surfaces.cancel_scope.cancel()
         ended.set()
 

@@ -147,8 +147,8 @@ class Server:
         elif id is None:
             return
         elif method == "tools/call":
-            work = self._call if self._is_stateful else self._call_stateless
-            self._work[id] = asyncio.create_task(work(id, params))
+            call = self._call if self._is_stateful else self._call_stateless
+            self._work[id] = asyncio.create_task(call(id, params))
         else:
             self._reply(id, self._results(params).get(method))
 
@@ -404,8 +404,8 @@ async def _play(session: Session) -> None:
     servers: list[Server] = []
     states: dict[str, Question] = {}  # of all processes of a stateless server
 
-    def start(*pipes: Pipe) -> None:
-        servers.append(Server(session, rng, pipes, states))
+    def start(to_server: Pipe, from_server: Pipe) -> None:
+        servers.append(Server(session, rng, (to_server, from_server), states))
 
     async def kill_servers() -> None:
         for _ in count():

@@ -8,7 +8,7 @@ import pytest
 
 from .mcp_calls import PAIRS, play
 
-SEEDS = 4  # of 25 calls, for each pair
+SEEDS = 10  # of 25 calls, for each pair
 
 
 @pytest.mark.parametrize("pair", PAIRS)

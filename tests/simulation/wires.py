@@ -153,7 +153,7 @@ class Peer:
         self._writer = writer
         self._on_message = on_message
         self._serial = 0
-        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._waiting: dict[int | str, asyncio.Future[Json]] = {}
         self._unsent = b""
         self._drain: asyncio.Task[None] | None = None
         self.answered: dict[Json, list[Json]] = {}  # by our ids: each message with that id
@@ -219,7 +219,7 @@ class Peer:
         self._serial += 1
         return self._serial
 
-    async def request(self, method: str, params: Json, id: int | None = None) -> Json | None:
+    async def request(self, method: str, params: Json, id: int | str | None = None) -> Json | None:
         """The response, or None when the bridge is gone."""
         id = id or self.next_id()
         self._waiting[id] = waiting = asyncio.get_running_loop().create_future()

@@ -204,6 +204,7 @@ class Proxy:
         self._obstacle: str | None = None  # why nobody can be asked; None: not looked yet
         self._level: str | None = None  # of logs, that a stateful server was told
         self._gives_up = anyio.Event()
+        self._is_settled = False  # the server's last questions are answered
 
     # --- from the beginning to the end ---
 
@@ -218,6 +219,9 @@ class Proxy:
             self._questions.end()
             self._front.cancel_all("the host has left")
             with anyio.CancelScope(shield=True):
+                if not self._is_settled:  # the host reads no more: `_finish` may not have run
+                    with anyio.move_on_after(DRAIN):
+                        await self._settle()
                 await self._link.close()
 
     async def _finish(self) -> None:
@@ -225,9 +229,14 @@ class Proxy:
         self._questions.end()
         with anyio.move_on_after(DRAIN):
             await self._front.wait_idle()
-            while now() - self._link.last_message < SETTLE:  # noqa: ASYNC110 - time passes
-                await anyio.sleep(SETTLE / 4)
-            await self._link.settle()
+            await self._settle()
+        self._is_settled = True
+
+    async def _settle(self) -> None:
+        """Read what the server has written, and answer its questions."""
+        while now() - self._link.last_message < SETTLE:  # noqa: ASYNC110 - time passes
+            await anyio.sleep(SETTLE / 4)
+        await self._link.settle()
 
     async def _watch_host(self, source: ByteReader) -> None:
         """A host's end is not read while its server reads nothing: it ends all the same."""

@@ -391,7 +391,6 @@ def test_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
         {**LINK, "url": "https://evil.example\\.bank.example/"},
         {"mode": "smoke", "message": "?"},
         {"message": 7, "requestedSchema": {"type": "object", "properties": {}}},
-        {"message": "no schema"},
         {"message": "a list", "requestedSchema": {"type": "array"}},
         None,
     ],
