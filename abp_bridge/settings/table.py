@@ -494,8 +494,8 @@ class Settings:
         replayable="plain",
         help=(
             "speak only this to the server: `legacy` (MCP up to 2025-11-25, with a handshake) or"
-            " `modern` (2026-07-28). Else a command is tried in the kind that its host speaks first,"
-            " an address with `modern`"
+            " `modern` (2026-07-28). Else a command is tried in the kind that its host speaks"
+            " first, and an address with `modern`"
         ),
     )
     server_url: str | None = setting(

@@ -140,7 +140,15 @@ FORMATS: dict[str, tuple[str, list[str], list[str]]] = {
     "email": (
         "an e-mail address",
         ["a@b.c", '"a b"@c.d'],
-        ["ada@localhost", "a@[127.0.0.1]", "jürgen@müller.example", "ann", "a b@c.d", "a@b@c.d", ""],
+        [
+            "ada@localhost",
+            "a@[127.0.0.1]",
+            "jürgen@müller.example",
+            "ann",
+            "a b@c.d",
+            "a@b@c.d",
+            "",
+        ],
     ),
     "uri": (
         "a full address with its scheme (https://...), in ASCII",

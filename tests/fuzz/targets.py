@@ -126,6 +126,7 @@ def kinds(message: JsonObject) -> None:
             revisions.error_for(method, message, **both)
             revisions.result_for(method, message, message, **both)
             revisions.request_for(message, replace(client, modern=modern), server_modern=not modern)
+        revisions.to_legacy_result(method, revisions.to_modern_result(method, message, message))
     revisions.to_initialized(revisions.to_discovered(message), message.get("id"))
     revisions.urls_required(message)
     for method, params in revisions.questions_in(message).values():

@@ -15,9 +15,9 @@ import anyio
 import pytest
 from support.agents import add_cli
 from support.apps.exotic_server import SAMPLING
-from support.mcp_host import Host
 from support.harness import PATIENCE, SERVE, accept, environment, hosted, run
 from support.http_server import Reply, Request, serving
+from support.mcp_host import Host
 from support.mcp_proxy import MCP
 from support.paths import APPS, TESTS
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support.mcp_host import Host
 from support.http_server import Reply, Request, json_reply, serving
+from support.mcp_host import Host
 from support.mcp_proxy import DESKTOP, MCP
 
 from .servers import installed
