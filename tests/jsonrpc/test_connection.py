@@ -122,9 +122,7 @@ def withdraw(id: Json, reason: str) -> tuple[str, Json]:
 class Ends:
     """A connection and its peer."""
 
-    def __init__(
-        self, *, room: int | None = None, takes_back: bool = True, shared: bool = False
-    ) -> None:
+    def __init__(self, *, room: int | None = None, takes_back: bool = True) -> None:
         self.source, self.sink = Source(), Sink(room)
         self.messages: list[Request | Notification] = []
         self.odd: list[UnmatchedResponse | InvalidMessage] = []
@@ -137,7 +135,6 @@ class Ends:
             on_message=self.messages.append,
             on_protocol_error=self.odd.append,
             cancel_request=withdraw if takes_back else None,
-            shared=shared,
         )
 
     async def run(self) -> None:
@@ -346,14 +343,6 @@ async def test_connection_without_output_is_still_read() -> None:
         ends.source.say(method="heard")
         await until(lambda: ends.messages)
         assert (ends.sink.closed, ends.sink.methods) == (True, [])
-
-
-async def test_deferred_notification_is_not_held_on_a_shared_stream() -> None:
-    async with running(shared=True) as ends:
-        ends.link.notify("ended", deferred=True)
-        assert ends.sink.methods == ["ended"]
-        ends.link.postpone(partial(ends.link.notify, "news", deferred=True))
-        assert ends.sink.methods == ["ended", "news"]
 
 
 async def test_deferred_notification_is_sent_without_a_next_message() -> None:

@@ -166,7 +166,7 @@ def test_empty_list_and_null_are_empty_objects(nothing: Json) -> None:
 
 
 def test_properties_may_be_in_a_definition() -> None:
-    schema = {"$ref": "#/$defs/f", "$defs": {"f": {"properties": {"a": {"type": "string"}}}}}
+    schema: Json = {"$ref": "#/$defs/f", "$defs": {"f": {"properties": {"a": {"type": "string"}}}}}
     question = decode_form({"message": "Go", "requestedSchema": schema}, id="q", origin="s")
     assert [each.name for each in question.fields] == ["a"]
 
@@ -346,7 +346,7 @@ def test_host_meta_goes_back_with_its_own_answer(outcome: Outcome) -> None:
 
 
 def test_host_meta_is_dropped_with_an_answer_that_is_not_the_hosts() -> None:
-    kept = {"host_meta": {"persist": "always"}}
+    kept: Json = {"host_meta": {"persist": "always"}}
     automatic = Answer(Outcome.ACCEPTED, AnsweredBy.HOST_POLICY, {"a": 1}, **kept)
     refusal = Answer(Outcome.ACCEPTED, AnsweredBy.PERSON, {"confirm": False}, **kept)
     for answer in (automatic, refusal):
