@@ -263,17 +263,16 @@ class ServerLink:
 
         Raises RemoteError (the server's refusal) or RpcError.
         """
-        while not self._is_ready:
-            if self.is_closed:
-                raise RpcError(INTERNAL_ERROR, "the bridge is closing")
-            if self._connecting is None:
-                self._connecting = connecting = anyio.Event()
-                self._tasks.start_soon(self._connect, connecting)
-            else:
-                connecting = self._connecting
-            await connecting.wait()
-            if not self._is_ready and self._problem is not None:
-                raise self._problem
+        if self._is_ready:
+            return
+        if self.is_closed:
+            raise RpcError(INTERNAL_ERROR, "the bridge is closing")
+        if self._connecting is None:
+            self._connecting = anyio.Event()
+            self._tasks.start_soon(self._connect, self._connecting)
+        await self._connecting.wait()
+        if not self._is_ready:
+            raise self._problem or RpcError(INTERNAL_ERROR, self.ending)
 
     async def _connect(self, connecting: anyio.Event) -> None:
         self._problem = None
