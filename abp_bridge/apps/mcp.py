@@ -112,6 +112,7 @@ class McpApp(ProgramApp):
                     await self._negotiate(link)
                     opened = await self._describe_server(link)
                 self._clock = None
+                link.listen()
                 tasks.start_soon(self._program.watch, self._find_pipes)
                 for member in self._lists:
                     self._stale[member] = anyio.Event()
@@ -163,7 +164,7 @@ class McpApp(ProgramApp):
         declared |= {"roots": {}} if self._roots else {}
         declared |= {"sampling": {}} if listener.can_sample() else {}
         info: JsonObject = {"name": NAME, "version": VERSION}
-        client = McpClientInfo(LEGACY[0], info, declared, level="info")
+        client = McpClientInfo(LEGACY[0], info, declared)
         eras = ERAS[::-1] if self._modern_first else ERAS
         return ServerLink(
             self._open_pipes, self, tasks, eras=eras, client=client, tap=self._tap_pipes
@@ -207,9 +208,8 @@ class McpApp(ProgramApp):
     async def _describe_server(self, link: ServerLink) -> AppInfo:
         """Return what the server is and offers."""
         self._server = link.capabilities
-        if "logging" in self._server:
-            with suppress(RemoteError):
-                await link.set_level("info")
+        with suppress(RemoteError):
+            await link.set_level("info")
         warnings = []
         for member in filter(self._server.__contains__, server.KEYS):
             try:
@@ -405,7 +405,7 @@ async def _pages(link: ServerLink, method: str, member: str) -> tuple[list[JsonV
     params: JsonObject = {}
     with anyio.move_on_after(LIST_LIMIT):
         while len(seen) < MAX_PAGES:
-            result = as_object(await link.request(method, params))
+            result = as_object(await link.request(method, params or None))
             entries += as_list(result.get(member))
             cursor = as_text(result.get("nextCursor"))
             if not cursor:

@@ -81,11 +81,10 @@ class HostRequest:
         self.on_sent: OnSent | None = None
         self.state: RequestState | None = None
         self.output_schema: Promise | None = None
-        self.cancel_reason = ""
+        self.cancel_reason = ""  # in the host's words
 
     def cancel_request(self, reason: str) -> None:
         """Cancel at once: nothing that the same read brings can still answer its questions."""
-        self.cancel_reason = reason
         if self.on_cancel is not None:
             self.on_cancel(reason)
         self.scope.cancel()

@@ -170,7 +170,8 @@ class HostFront:
     def _cancel(self, params: JsonObject) -> None:
         id = params.get("requestId")
         if is_id(id) and (request := self._running.get(id)) is not None:
-            request.cancel_request(as_text(params.get("reason")) or "the host cancelled it")
+            request.cancel_reason = as_text(params.get("reason"))
+            request.cancel_request("the host cancelled the call")
 
     def cancel_all(self, reason: str) -> None:
         """Cancel all requests: nobody waits for their answers."""

@@ -398,6 +398,7 @@ class ServerLink:
                 asked.cancel()
             self._asked.clear()
             self._stream.scope.cancel()
+            self._stream = _Stream({})
             opened.set()
             ended.set()
             self._listener.on_end()
@@ -477,9 +478,8 @@ class ServerLink:
 
     async def _restore(self) -> None:
         """Tell the server what one before it was told."""
-        if self.modern:
-            if not self.client.modern:
-                self._open_stream()
+        if self.modern and self._connections > 1:
+            self.listen()
         elif self._connections > 1 and self._rpc is not None:
             told: list[tuple[str, JsonObject]] = [
                 ("resources/subscribe", {"uri": uri}) for uri in self._uris
@@ -648,6 +648,11 @@ class ServerLink:
         return {}
 
     # --- changes, of a stateless server to a client with a handshake ---
+
+    def listen(self) -> None:
+        """Hear from now on which lists and resources change."""
+        if self.modern and not self.client.modern and self._is_ready and not self._stream.id:
+            self._open_stream()
 
     def _open_stream(self) -> _Stream:
         """Open a stream for what is wanted now; return the one before, which goes on."""

@@ -75,6 +75,11 @@ class ProxyCall(RunningCall):
         self.cancel_reason = reason
         self.scope.cancel()
 
+    def describe_cancellation(self) -> str:
+        """Return why it was cancelled, in the host's words if it gave any."""
+        said = "" if self.request is None else self.request.cancel_reason
+        return said or self.cancel_reason or "the host cancelled the call"
+
     def learn(self, params: JsonObject) -> None:
         """Continue from a report of the server: progress must rise."""
         value = as_number(params.get("progress"))

@@ -82,6 +82,7 @@ FIRST_WORDS = 10.0  # seconds for a host to ask why its server is not there
 SETTLE = 0.1  # seconds in which the server says nothing, until its questions count as read
 # Seconds without a message of the server that end one round of questions, and at most.
 QUIET, QUIET_LIMIT = 0.02, 0.2
+DEFAULT_LEVEL = "info"  # of logs, for a stateful host that sets none: most servers' own
 MAX_PAGES = 100  # pages of tools: a server may page without an end
 
 _NOT_BEGUN = "this server is begun with initialize, which comes first"
@@ -336,6 +337,7 @@ class Proxy:
         """Pass a notification on; the link has told the server that it is initialized."""
         if method == "notifications/initialized":
             self._subscriptions.initialized = True
+            self._link.listen()
         else:
             self._link.notify(method, params)
 
@@ -349,7 +351,9 @@ class Proxy:
             self._host.client, {word: each for word, each in params.items() if word not in own}
         )
         await self._connect()
-        hello = self._link.hello
+        hello, shown = self._link.hello, self._link.client
+        if self._link.modern and shown.level is None and "logging" in self._link.capabilities:
+            self._link.client = replace(shown, level=DEFAULT_LEVEL)
         result = revisions.to_initialized(hello, version) if self._link.modern else hello
         self._front.introduce(as_text(result.get("protocolVersion"), version), params)
         return result
@@ -424,7 +428,7 @@ class Proxy:
                 client=self._declare(request.client) if request.client.modern else None,
                 call=call.id,
                 id=request.id if request.client.modern == self._link.modern else None,
-                reason=lambda: request.cancel_reason or call.cancel_reason or "it was cancelled",
+                reason=call.describe_cancellation,
             )
             cancelled = False
         except RpcError as problem:
