@@ -89,7 +89,8 @@ async def _serve(
                 try:
                     await _join(settings, server, composition, (source, sink))
                 finally:
-                    await server.stderr.aclose()
+                    if command:
+                        await server.stderr.aclose()
                 tasks.cancel_scope.cancel()
     return server.exit_code
 

@@ -1,4 +1,4 @@
-"""`exotic_server.py ERA [LOG [WORD...]]`: an MCP server in which everything is exotic.
+"""`exotic_server.py ERA [LOG]`: an MCP server in which everything is exotic.
 
 `ERA` is `legacy` (it refuses what is modern) or `modern` (it refuses `initialize`). What it hears
 is appended to `LOG`. Each result is what the other era's is, with what its own era demands.
@@ -33,7 +33,6 @@ ASKED: dict[str, list[tuple[str, Json]]] = {
     "roots": [("roots/list", {})],
     "two": [("elicitation/create", FORM), ("elicitation/create", {**FORM, "message": "Q2"})],
 }
-ROUNDS = 12  # of `many`, one question after another
 
 
 class Stub:
@@ -41,15 +40,8 @@ class Stub:
         self.modern = "modern" in words[:1]
         self.log = open(words[1] if words[1:] else os.devnull, "ab", buffering=0)  # noqa: SIM115
         self.stdin, self.stdout = stdin, stdout
-        # What a legacy server cannot say; as a translator makes it up, unless a word is `kept`.
-        self.ttl, self.scope = (9_000, "public") if "kept" in words[2:] else (0, "private")
-        # How a stream ends as soon as it is open, and how many do: `ends:2`, `cancels:2`,
-        # `refuses:9`; or how many are acknowledged before they are cancelled: `mutes:1`.
-        self.how, _, count = next((each for each in words[2:] if ":" in each), "").partition(":")
-        self.count = int(count or 0)
         self.serial = 100
         self.visits = 0
-        self.opened = 0  # streams
         self.hello: Json = {}
         self.streams: dict[Json, Json] = {}
         self.subscribed: list[str] = []
@@ -68,7 +60,7 @@ class Stub:
 
     def result(self, id: Json, members: Json, *, cached: bool = False) -> None:
         if self.modern:
-            kept = {"ttlMs": self.ttl, "cacheScope": self.scope} if cached else {}
+            kept = {"ttlMs": 0, "cacheScope": "private"} if cached else {}
             meta = {**members.get("_meta", {}), f"{PREFIX}serverInfo": SERVER}
             members = {"resultType": "complete", **members, **kept, "_meta": meta}
         self.out(id=id, result=members)
@@ -116,12 +108,7 @@ class Stub:
     def on_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
             self.cancelled.append(params["requestId"])
-            stream = self.streams.pop(params["requestId"], None)
-            if self.how == "mutes" and stream is not None:
-                self.acknowledge(params["requestId"], stream)
-        elif method == "notifications/vendor/ask":
-            [answer] = self.exchange([("elicitation/create", FORM)])
-            self.out(method="notifications/vendor/asked", params={"answer": answer})
+            self.streams.pop(params["requestId"], None)
 
     def answer(self, method: str, id: Json, params: Json) -> None:
         if method == "tools/list":
@@ -154,23 +141,7 @@ class Stub:
             self.error(id, -32601, f"nf {method}", {"keep": 1})
 
     def listen(self, id: Json, params: Json) -> None:
-        self.opened += 1
-        ends = self.how != "mutes" and self.opened <= self.count
-        if ends and self.how == "refuses":
-            self.error(id, -32603, "no streams today")
-            return
-        self.streams[id] = params["notifications"]
-        if self.how == "mutes" and self.opened > self.count:
-            return
-        self.acknowledge(id, params["notifications"])
-        if ends:
-            del self.streams[id]
-        if ends and self.how == "ends":
-            self.result(id, {"_meta": {f"{PREFIX}subscriptionId": id}})
-        elif ends:
-            self.out(method="notifications/cancelled", params={"requestId": id})
-
-    def acknowledge(self, id: Json, wanted: Json) -> None:
+        self.streams[id] = wanted = params["notifications"]
         told = {"notifications": wanted, "_meta": {f"{PREFIX}subscriptionId": id}}
         self.out(method="notifications/subscriptions/acknowledged", params=told)
 
@@ -184,8 +155,6 @@ class Stub:
             if name == "url" and not self.modern:
                 asked = [("elicitation/create", {**URL, "elicitationId": "E1"})]
             self.ask(id, params, asked)
-        elif name == "many":
-            self.many(id, params)
         elif name == "notes":
             self.notes(params)
             self.done(id, "noted")
@@ -201,9 +170,7 @@ class Stub:
             self.done(id, {"caps": hello["capabilities"], "client": hello["clientInfo"]})
         elif name == "visit":
             given = params.get("arguments", {})
-            self.visit(id, given.get("times", 1), given.get("links", 1), given.get("to"))
-        elif name == "withdraw":
-            self.withdraw(id)
+            self.visit(id, given.get("links", 1))
         elif name != "wait":  # which is answered never
             self.error(id, -32602, "no such tool", {"x": 1})
 
@@ -234,41 +201,14 @@ class Stub:
             answers = list(params["inputResponses"].values())
         self.done(id, answers if len(answers) > 1 else answers[0])
 
-    def many(self, id: Json, params: Json) -> None:
-        asked = ("elicitation/create", FORM)
-        if not self.modern:
-            answers = [self.exchange([asked])[0] for _ in range(ROUNDS)]
-            self.done(id, [each.get("action", each.get("code")) for each in answers])
-            return
-        answers = json.loads(params.get("requestState", "[]"))
-        if "inputResponses" in params:
-            answers.append(params["inputResponses"]["k"]["action"])
-        if len(answers) < ROUNDS:
-            self.require(id, {"k": {"method": asked[0], "params": FORM}}, json.dumps(answers))
-        else:
-            self.done(id, answers)
-
-    def visit(self, id: Json, times: int = 1, links: int = 1, to: Json = None) -> None:
-        """Want addresses visited first, once; and say so several times."""
+    def visit(self, id: Json, links: int = 1) -> None:
+        """Want addresses visited first, once."""
         self.visits += 1
         if self.visits > 1:
             self.done(id, "visited")
         else:
             asked = [{**URL, "elicitationId": f"E{number + 1}"} for number in range(links)]
-            asked = asked if to is None else to
-            for _ in range(times):
-                self.error(id, -32042, "visit first", {"elicitations": asked})
-
-    def withdraw(self, id: Json) -> None:
-        """Take a question back when the host says so."""
-        self.serial += 1
-        self.out(id=self.serial, method="elicitation/create", params=FORM)
-        while self.read().get("method") != "notifications/vendor/go":
-            pass
-        gone = {"requestId": self.serial, "reason": "Request timed out"}
-        self.out(method="notifications/cancelled", params=gone)
-        self.out(method="notifications/vendor/gone")
-        self.done(id, "withdrawn")
+            self.error(id, -32042, "visit first", {"elicitations": asked})
 
     def require(self, id: Json, requests: Json, state: str) -> None:
         asked = {"inputRequests": requests, "requestState": state}
