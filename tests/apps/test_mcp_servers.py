@@ -175,6 +175,7 @@ async def test_a_form_is_asked_and_its_outcome_goes_back(
     for form in asked:
         assert re.match(r"mcp:\S+ exotic_server.py \w+ heard asks: Q", form.message)
         assert "Stub T" not in form.message  # its own words are not who asks
+        assert form.meta == {"e": 1}
 
 
 @pytest.mark.slow

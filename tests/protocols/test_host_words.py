@@ -11,6 +11,7 @@ from abp_bridge.protocols.host_words import (
     MAX_HOST_WORDS,
     encode_account,
     read_answered_by,
+    read_host_meta,
     read_host_words,
 )
 
@@ -65,3 +66,15 @@ def test_account_survives_encode_and_read() -> None:
     said = {"action": "cancel", **encode_account(AnsweredBy.SCRIPT, reason="no entry fits")}
     assert (read_answered_by(said), read_host_words(said)) == (AnsweredBy.SCRIPT, "no entry fits")
     assert encode_account(None, reason="") == {}
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [
+        ({"_meta": {"persist": "always", "abp": {"answeredBy": "person"}}}, {"persist": "always"}),
+        ({"_meta": 7}, {}),
+        (None, {}),
+    ],
+)
+def test_host_meta_without_the_account_of_a_bridge(result: Json, kept: Json) -> None:
+    assert read_host_meta(result) == kept

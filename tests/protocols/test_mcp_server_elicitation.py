@@ -30,6 +30,7 @@ from abp_bridge.protocols.mcp.server_elicitation import (
     decode_link,
     decode_question,
     encode_answer,
+    encode_completed,
     encode_reply,
 )
 from abp_bridge.protocols.schema_fields import ACKNOWLEDGE
@@ -343,6 +344,10 @@ def test_host_meta_goes_back_with_its_own_answer(outcome: Outcome) -> None:
     account: Json = {"abp": {"answeredBy": answer.answerer.value}}
     result = encode_answer(ask({"a": {"type": "integer"}}), answer)
     assert result["_meta"] == {"persist": "always", **account}
+
+
+def test_visited_address_is_accepted_by_the_server() -> None:
+    assert encode_completed() == {"action": "accept", "_meta": {"abp": {"answeredBy": "server"}}}
 
 
 def test_host_meta_is_dropped_with_an_answer_that_is_not_the_hosts() -> None:
