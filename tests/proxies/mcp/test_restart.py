@@ -64,6 +64,10 @@ async def test_server_that_ends_between_two_calls_is_started_again(
     assert server.starts == 2
     assert len(host.requests("elicitation/create")) == 2
     assert answer_in(response) == YES
+    if not (host_kind and server_kind):  # whose stream of changes has broken off
+        assert [told["uri"] for told in host.notices("notifications/resources/updated")]
+    if not host_kind:
+        assert host.notices("notifications/tools/list_changed")
     if not server_kind:
         assert server.requests("logging/setLevel") == [{"level": "error"}]
         assert server.requests("resources/subscribe") == [{"uri": "stub://a"}]

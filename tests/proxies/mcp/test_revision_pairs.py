@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 from support.mcp_messages import (
     ANSWERS,
@@ -317,6 +318,51 @@ async def test_progress_has_the_token_of_the_host(host_kind: bool, server_kind: 
         await host.shake_hands()
         await host.call("work", meta={"progressToken": "p7"})
     assert host.notices("notifications/progress") == [{**progress, "progressToken": "p7"}]
+
+
+@pairs
+async def test_open_question_is_reported_as_progress(host_kind: bool, server_kind: bool) -> None:
+    """Hosts and servers give up what says nothing for a minute."""
+    host, server = make(host_kind, server_kind)
+    asked = {**FORM, "_meta": {"progressToken": "q"}}
+    server.tools["ask"] = asking(("elicitation/create", asked))
+    host.answers["elicitation/create"] = None
+    params = {"name": "ask", "arguments": {}, "_meta": {"progressToken": "p"}}
+    async with joined(host, server):
+        await host.shake_hands()
+        host.begin("tools/call", params)
+        await anyio.sleep(100)
+    for told, token, hears in (
+        (host.notices("notifications/progress"), "p", not host_kind),
+        (server.notices("notifications/progress"), "q", not server_kind),
+    ):
+        values = [each["progress"] for each in told if each["progressToken"] == token]
+        assert values == sorted(set(values))
+        assert len(values) >= 3 if hears else not told
+
+
+@pairs
+async def test_notifications_arrive_before_the_result_after_them(
+    host_kind: bool, server_kind: bool
+) -> None:
+    host, server = make(host_kind, server_kind)
+
+    async def work(server: Server, params: Json) -> Json:
+        for number in range(100):
+            told = {"progressToken": params["_meta"]["progressToken"], "progress": number}
+            server.notify("notifications/progress", told)
+            server.notify("notifications/vendor/x", {"n": number})
+        return {"content": []}
+
+    server.tools["work"] = work
+    async with joined(host, server):
+        await host.shake_hands()
+        await host.call("work", meta={"progressToken": 7})
+        *told, last = host.peer.received
+    assert "result" in last
+    methods = ("notifications/progress", "notifications/vendor/x")
+    seen = [each["params"] for each in told if each.get("method") in methods]
+    assert [each.get("progress", each.get("n")) for each in seen] == [n // 2 for n in range(200)]
 
 
 CHANGES: Json = {method: {} for method in LISTENED} | {

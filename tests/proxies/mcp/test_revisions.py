@@ -265,6 +265,20 @@ async def test_request_state_of_another_call_is_refused(change: Json) -> None:
         assert answers_in(await host.request("tools/call", retry)) == [YES]
 
 
+async def test_question_without_an_answer_is_asked_again() -> None:
+    host, server = crossed(stateless_host=True)
+    server.tools["ask"] = asking((ELICITATION, FORM), (ELICITATION, FORM))
+    async with joined(host, server):
+        asked = await host.result("tools/call", ASK)
+        first, second = asked["inputRequests"]
+        retry = {"requestState": asked["requestState"], "inputResponses": {first: YES, "odd": {}}}
+        again = await host.result("tools/call", {**ASK, **retry})
+        assert [*again["inputRequests"]] == [second]
+        retry = {"requestState": again["requestState"], "inputResponses": {second: YES}}
+        response = await host.request("tools/call", {**ASK, **retry})
+    assert answers_in(response) == [YES, YES]
+
+
 async def test_answer_without_request_state_starts_the_call_anew() -> None:
     host, server = crossed(stateless_host=True)
     async with joined(host, server):
