@@ -336,7 +336,7 @@ class Host:
             self._session.spoilt.add(word)
             return {}
         state = result["requestState"]
-        forged = dict.fromkeys(("k", "q0", "q99", "k1"), YES)
+        forged = dict.fromkeys((*result["inputRequests"], "k", "q99"), YES)
         if rng.random() < 0.3:
             faults["forged"] += 1
             for other in (f"{state[:-4]}AAAA", f"{word}+1", "w1+1"):
