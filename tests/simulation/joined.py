@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -48,12 +48,14 @@ async def joined(
     rng: Random | None = None,
     weather: Weather = CALM,
     overhear: Callable[[bytes], object] = lambda line: None,
+    confirm: Sequence[str] = (),
 ) -> AsyncIterator[tuple[Pipe, Pipe, anyio.Event]]:
     """Run the bridge; yield the host's pipes (from the bridge, to it), and its end.
 
     Args:
         start_server: Gets the pipes (to the server, from it) at each start.
         overhear: Gets lines of the server that are no messages.
+        confirm: The tools that need approval.
     """
     rng = rng or Random(0)
     to_host, from_host = Pipe(rng, weather), Pipe(rng, weather)
@@ -84,7 +86,7 @@ async def joined(
                 await run_proxy(
                     (ReadEnd(from_host), to_host),
                     open_pipes,
-                    policy=Policy(lambda: "simulated", lambda host, asks: "", overhear),
+                    policy=Policy(lambda: "simulated", lambda host, asks: "", overhear, confirm),
                     make_elicitor=composition.make_mcp_elicitor,
                     tap_server=unobserved_stream,
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ PREFIX = "io.modelcontextprotocol/"
 FORM: Json = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
 SHOWN: Json = {"elicitation": {"form": {}}}
 YES: Json = {"action": "accept", "content": {"yes": True}}
+ALLOW: Json = {"action": "accept", "content": {"confirmed": "Allow"}}
 NO: list[Json] = [
     {"action": "decline"},
     {"action": "cancel"},
@@ -68,9 +70,11 @@ class Session:
     seed: int
     calls: int
     host_dies: bool = False
+    confirms: bool = False  # `--confirm all`
     latency: float = 0.0  # seconds
     questions: list[Question] = field(default_factory=list)
     runs: Counter[str] = field(default_factory=Counter)  # by the word of a call
+    approved: dict[str, bool] = field(default_factory=dict)
     deeds: Counter[str] = field(default_factory=Counter)
     spoilt: set[str] = field(default_factory=set)  # words of calls that a fault met
     responses: dict[str, list[Json]] = field(default_factory=dict)
@@ -85,7 +89,7 @@ class Session:
             if answers > 1 or (answers == 0 and must_end):
                 self.problems.append(f"question {question.number} has {answers} answers")
         for word, times in self.runs.items():
-            if times > 1:
+            if times > (self.approved.get(word, False) if self.confirms else 1):
                 self.problems.append(f"{word} ran {times} times")
         for word in {*self.runs, *self.responses}:
             self._judge_call(word)
@@ -105,7 +109,8 @@ class Session:
         is_sure = self.pair != (STATELESS, STATEFUL) or not {"cancelled", "never back"} & {
             *self.faults
         }
-        if is_sure and self.deeds[word] != all(asked):
+        is_approved = self.approved.get(word, False) or not self.confirms
+        if is_sure and self.deeds[word] != (is_approved and all(asked)):
             self.problems.append(f"{word} was done {self.deeds[word]} times: {asked}, {got}")
 
 
@@ -302,7 +307,12 @@ class Host:
 
     def _decide(self, message: str) -> Json:
         """What the user answers, each time they are asked the same."""
-        question = next(each for each in self._session.questions if each.text in message)
+        questions = self._session.questions
+        question = next((each for each in questions if each.text in message), None)
+        if question is None:
+            word = re.findall(r"\bw\d+\b", message)[-1]
+            is_approved = self._session.approved.setdefault(word, self._rng.random() < 0.8)
+            return ALLOW if is_approved else self._rng.choice(NO[:2])
         if question.is_allowed is None:
             question.is_allowed = self._rng.random() < 0.7
         return YES if question.is_allowed else self._rng.choice(NO)
@@ -400,6 +410,7 @@ async def _play(session: Session) -> None:
     rng = Random(f"{session.pair} {session.seed}")
     weather = Weather(latency=rng.choice([0, 0.02, 0.2]), torn=rng.random() < 0.5)
     session.latency = weather.latency
+    session.confirms = rng.random() < 0.3
     session.host_dies = rng.random() < 0.4
     servers: list[Server] = []
     states: dict[str, Question] = {}  # of all processes of a stateless server
@@ -415,7 +426,12 @@ async def _play(session: Session) -> None:
                 servers[-1].die()
 
     killing = asyncio.create_task(kill_servers()) if rng.random() < 0.5 else None
-    async with joined(start, rng=rng, weather=weather) as (to_host, from_host, ended):
+    confirm = ("all",) if session.confirms else ()
+    async with joined(start, rng=rng, weather=weather, confirm=confirm) as (
+        to_host,
+        from_host,
+        ended,
+    ):
         host = Host(session, rng, (to_host, from_host))
         reading = asyncio.create_task(host.peer.run())
         with anyio.move_on_after(rng.uniform(0, 25) if session.host_dies else LONGEST) as life:
