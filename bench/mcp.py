@@ -12,7 +12,8 @@ from bench.subjects import BRIDGE, MCP_LINE_PUMP, MCP_PROXY, Bench
 from bench.table import Row, Sample
 from bench.traffic import TURN, in_turns, rounds_of
 
-LONG = "x" * 100_000  # characters of a result that is looked at for the call that it ends
+# Characters of a call and of its result, which are parsed and written again.
+SIZES = {"call": 1_000, "middle": 10_000, "long": 100_000}
 
 
 def mcp(bench: Bench) -> list[Row]:
@@ -23,8 +24,8 @@ def _carrying(bench: Bench) -> list[Row]:
     with ExitStack() as stack:
         clients = {name: bench.greeted(stack, name) for name in (MCP_PROXY, MCP_LINE_PUMP)}
         figures = {
-            "call": ("call and result, both looked at", "hello"),
-            "long": (f"call and result of {len(LONG):,} characters", LONG),
+            key: (f"call and result of {size:,} characters", "x" * size)
+            for key, size in SIZES.items()
         }
         turns = {
             f"{key} {name}": (client, partial(_calls, client, text))
