@@ -47,6 +47,14 @@ def read_host_meta(result: JsonValue) -> JsonObject:
     return {name: value for name, value in meta.items() if name != _OWN}
 
 
+def without_account(result: JsonValue) -> JsonValue:
+    """Return a host's result without who answered, which only a bridge says of its surfaces."""
+    given = as_object(result)
+    if _OWN not in as_object(given.get("_meta")):
+        return result
+    return {**given, "_meta": read_host_meta(given)}
+
+
 def read_host_words(result: JsonValue) -> str:
     """Return the host's reason with its code, safe to show; "" without one."""
     for place in _places(as_object(result)):

@@ -13,6 +13,7 @@ from abp_bridge.protocols.host_words import (
     read_answered_by,
     read_host_meta,
     read_host_words,
+    without_account,
 )
 
 Json = Any
@@ -78,3 +79,5 @@ def test_account_survives_encode_and_read() -> None:
 )
 def test_host_meta_without_the_account_of_a_bridge(result: Json, kept: Json) -> None:
     assert read_host_meta(result) == kept
+    left: Json = without_account(result)
+    assert left == ({"_meta": kept} if kept else result)

@@ -414,6 +414,10 @@ class Proxy:
         Raises RemoteError, RpcError.
         """
         method, params = request.method, request.params
+        if method == "tasks/update" and isinstance(params.get("inputResponses"), dict):
+            answers = as_object(params["inputResponses"])
+            kept = {key: _without_account(each) for key, each in answers.items()}
+            params = {**params, "inputResponses": kept}
         is_tool = method == "tools/call"
         cancelled = True
         try:
@@ -644,7 +648,7 @@ class Proxy:
                 reply = await self._rpc.exchange(method, given, reason=reason, id=id)
             except ConnectionClosedError:
                 raise RpcError(INTERNAL_ERROR, "the host has left") from None
-            return reply.result
+            return _without_account(reply.result)
         from abp_bridge.session.surface import HostTimeoutError, RouteChangedError  # once needed
 
         pending = self._find_pending([each.id for each in calls])
@@ -655,7 +659,7 @@ class Proxy:
             reply = await pending.wait_for_round(method, asked, _NEEDS[method])
         except (HostTimeoutError, RouteChangedError) as problem:
             raise RpcError(INVALID_REQUEST, f"{method}: {problem or _NOT_ASKED}") from None
-        return reply.result
+        return _without_account(reply.result)
 
     def passes(self, method: str, result: JsonObject, call: str | None) -> bool:
         """Whether the host answers a task's questions itself, by `tasks/update`."""
@@ -734,6 +738,13 @@ class Proxy:
         await anyio.sleep(FIRST_WORDS)
         if self._link.is_lost and not self._link.hello:
             self._gives_up.set()
+
+
+def _without_account(answer: JsonValue) -> JsonValue:
+    """A host's answer, which does not say that a bridge asked its user."""
+    from abp_bridge.protocols.host_words import without_account  # once needed
+
+    return without_account(answer)
 
 
 def _describe_obstacle(why: str) -> str:
