@@ -211,22 +211,14 @@ class McpSurfaces:
         self, host: _HostState, need: str, method: str, params: JsonObject
     ) -> Reply:
         """Return the host's answer and its own time for it."""
-        if self._revealed is None:
-            return await self._exchange(host, need, method, params)
-        shown = as_object(self._revealed.outward(params))
-        reply = await self._exchange(host, need, method, shown)
-        return replace(reply, result=self._revealed.inward(reply.result))
-
-    async def _exchange(
-        self, host: _HostState, need: str, method: str, params: JsonObject
-    ) -> Reply:
+        shown = params if self._revealed is None else as_object(self._revealed.outward(params))
         # With a handshake the question is a request of ours. Without one it is the result of the
         # tools/call that waits (`ToolCalls._attend`), and the retry brings the answer
         # (`ToolCalls.resume`).
         if not host.client.modern:
             try:
-                return await self._connection.rpc.exchange(
-                    method, params, reason="the question is no longer open"
+                reply = await self._connection.rpc.exchange(
+                    method, shown, reason="the question is no longer open"
                 )
             except ConnectionClosedError:
                 raise HostDisconnectedError from None
@@ -238,12 +230,16 @@ class McpSurfaces:
                 raise SurfaceUnsupportedError(
                     f"the host answered: {label(error, 300)}", lasting=lasting
                 ) from None
-        if host.pending_call is None:
+        elif host.pending_call is None:
             raise SurfaceUnsupportedError(
                 "this host (MCP 2026-07-28) can be asked only while it waits for a tool call",
                 lasting=False,
             )
-        return await host.pending_call.wait_for_round(method, params, need)
+        else:
+            reply = await host.pending_call.wait_for_round(method, shown, need)
+        if self._revealed is None:
+            return reply
+        return replace(reply, result=self._revealed.inward(reply.result))
 
 
 @dataclass(frozen=True, slots=True)
