@@ -167,7 +167,13 @@ class McpApp(ProgramApp):
         client = McpClientInfo(LEGACY[0], info, declared)
         eras = ERAS[::-1] if self._modern_first else ERAS
         return ServerLink(
-            self._open_pipes, self, tasks, eras=eras, client=client, tap=self._tap_pipes
+            self._open_pipes,
+            self,
+            tasks,
+            eras=eras,
+            client=client,
+            tap=self._tap_pipes,
+            restarts=False,
         )
 
     @asynccontextmanager

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HELP = "an MCP server whose questions reach you, for a host to launch in place of the server"
 USAGE = "abp-bridge mcp [OPTION]... -- SERVER [ARGUMENT]..."
 DESCRIPTION = """\
-Stands between an MCP host (Claude Desktop, Gemini CLI, Codex ...) and a server, so that what the
+Runs between an MCP host (Claude Desktop, Gemini CLI, Codex ...) and a server, so that what the
 server asks reaches you. Give the host this command where it has the server's:
 
   abp-bridge mcp -- npx -y mongodb-mcp-server      in a host's configuration: "command":
@@ -46,7 +46,7 @@ server asks reaches you. Give the host this command where it has the server's:
 - Many servers do what they should ask for where the host cannot ask. Here they are told that they
   can ask: you answer in the host where it shows questions, else on a page that opens in your
   browser (--page off switches that off), or at your terminal (--tty).
-- Nobody there is 'cancel', your no is 'decline', and no host answers in your place.
+- No answer is 'cancel', your no is 'decline'. A host never answers for you.
 - Everything else passes value for value, both ways; between MCP 2026-07-28 and an older revision it
   is translated. The server's stderr is ours, and so is its exit code.
 - A server that ends between two requests is started again.

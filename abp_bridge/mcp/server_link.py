@@ -3,7 +3,7 @@
     idle -- connect --> connecting -- hello answered --> ready -- its output ends --> idle
     any  -- close --> closed
 
-Whoever needs the server while it is idle connects it, and everybody else waits for that. A request
+The first request connects an idle server; the others wait. A request
 that was sent when the connection ended fails, and is never sent again: nobody knows whether it was
 carried out. After a second connection the server hears again what it was told: capabilities, log
 level, subscriptions.
@@ -27,7 +27,7 @@ import anyio
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
 from abp_bridge.core.sanitize import label
-from abp_bridge.errors import AbpBridgeError
+from abp_bridge.errors import AbpBridgeError, describe_bug
 from abp_bridge.jsonrpc.connection import (
     ByteReader,
     ByteWriter,
@@ -65,6 +65,7 @@ logger = logging.getLogger(__name__)
 # slow to start, so the first good answer counts.
 PROBE: Mapping[Era, float] = {"modern": 5.0, "legacy": 20.0}
 HELLO_LIMIT = 120.0  # seconds for the last hello: npx and uvx fetch a program first
+RESTORE_LIMIT = 5.0  # seconds to tell a server again what one before it was told
 END_LIMIT = 1.0  # seconds for a process whose output has ended to end too
 ORPHAN_LIMIT = 0.3  # seconds in which a process that has ended is read; a child of it may go on
 FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
@@ -75,12 +76,12 @@ REOPENS, REOPEN_PAUSE, LASTING = 5, 0.2, 60.0  # of such a stream; the pause dou
 KEEPALIVE_INTERVAL = 20.0  # seconds between reports to a server that measures its user's time
 
 UNKNOWN_OUTCOME = (
-    "This request had been sent to it: whether it was carried out is not known, and it is not sent"
-    " again."
+    "The outcome of this request is unknown: the server may have carried it out. abp-bridge does"
+    " not send it again."
 )
 _ADVICE = (
-    "What it said last is in this host's log of its stderr. If its command is wrong, correct it in"
-    " the host's configuration, after --."
+    "See its stderr in the host's log. If its command is wrong, correct it in the host's"
+    " configuration, after --."
 )
 
 
@@ -170,6 +171,7 @@ class ServerLink:
         open_pipes: Opens its pipes, once for each connection. Raises OSError.
         eras: The kinds of revision to try, the likelier first.
         client: What the server sees of its client.
+        restarts: Whether a server that has ended is started again.
         name: Makes its name for the user.
 
     Attributes:
@@ -189,10 +191,12 @@ class ServerLink:
         eras: Sequence[Era],
         client: McpClientInfo,
         tap: Tap = unobserved_stream,
+        restarts: bool = True,
         name: Callable[[], str] = lambda: "",
     ) -> None:
         self._open_pipes = open_pipes
         self._name = name
+        self._restarts = restarts
         self._listener = listener
         self._tasks = tasks
         self._workers = Workers(tasks)
@@ -211,6 +215,7 @@ class ServerLink:
         self._is_ready = self.is_closed = False
         self._connecting: anyio.Event | None = None
         self._opening: anyio.Event | None = None  # the pipes, until they end
+        self._negotiation = anyio.CancelScope()
         self._problem: Exception | None = None  # why the last attempt to connect failed
         self._connection: anyio.CancelScope | None = None
         self._ended = anyio.Event()  # the connection of now
@@ -220,6 +225,7 @@ class ServerLink:
         self._completed: dict[str, anyio.Event] = {}  # by elicitationId
         self._uris: dict[str, None] = {}
         self._stream = _Stream({})
+        self._streams: list[_Stream] = []  # those that are open: while one is replaced, both
         self._serial = count(1)
 
     @property
@@ -267,6 +273,8 @@ class ServerLink:
             return
         if self.is_closed:
             raise RpcError(INTERNAL_ERROR, "the bridge is closing")
+        if self._connections and not self._restarts:
+            raise LostError(INTERNAL_ERROR, self.ending)
         if self._connecting is None:
             self._connecting = anyio.Event()
             self._tasks.start_soon(self._connect, self._connecting)
@@ -277,15 +285,21 @@ class ServerLink:
     async def _connect(self, connecting: anyio.Event) -> None:
         self._problem = None
         try:
-            await self._negotiate()
-        except (RemoteError, RpcError, ConnectionClosedError) as problem:
+            with anyio.CancelScope() as self._negotiation:
+                await self._negotiate()
+                self._is_ready = True
+                self._connections += 1
+                with anyio.move_on_after(RESTORE_LIMIT):
+                    await self._restore()
+        except (RemoteError, RpcError) as problem:
             self._problem = problem
-            await self._disconnect()
-        else:
-            self._is_ready = True
-            self._connections += 1
-            await self._restore()
+        except Exception as bug:
+            logger.exception("connecting the server failed")
+            self._problem = RpcError(INTERNAL_ERROR, describe_bug(bug))
         finally:
+            if not self._is_ready:
+                with anyio.CancelScope(shield=True):
+                    await self._disconnect()
             self._connecting = None
             connecting.set()
 
@@ -320,9 +334,9 @@ class ServerLink:
                         break
                 tried = anyio.Event()
                 attempts.start_soon(greet, era, tried)
-                with anyio.move_on_after(HELLO_LIMIT if era == eras[-1] else PROBE[era]):
+                with anyio.move_on_after(0.0 if era == eras[-1] else PROBE[era]):
                     await tried.wait()
-            attempts.cancel_scope.cancel()
+            attempts.cancel_scope.deadline = anyio.current_time() + HELLO_LIMIT  # of all of them
         if greeted:
             self.modern, self.hello = greeted[0][0] == "modern", greeted[0][1]
             return
@@ -387,8 +401,10 @@ class ServerLink:
                     self._is_ready = False
                     self.ending = await self._describe_end(pipes)
                     tasks.cancel_scope.cancel()
-        except OSError as problem:
-            self.ending = f"{self._named} cannot be started: {problem}. {_ADVICE}"
+        except (OSError, BaseExceptionGroup) as problem:
+            if not (first := find_os_error(problem)):
+                raise
+            self.ending = f"{self._named} cannot be started: {first}. {_ADVICE}"
         finally:
             if self._rpc is not None:
                 self._opening = None
@@ -397,7 +413,8 @@ class ServerLink:
             for asked in self._asked.values():
                 asked.cancel()
             self._asked.clear()
-            self._stream.scope.cancel()
+            for stream in self._streams:
+                stream.scope.cancel()
             self._stream = _Stream({})
             opened.set()
             ended.set()
@@ -464,11 +481,14 @@ class ServerLink:
     async def close(self) -> None:
         """End the connection, and the server with it."""
         self.is_closed = True
+        self._negotiation.cancel()
         await self._disconnect()
+        if self._connecting is not None:
+            await self._connecting.wait()
         self._workers.close()
 
     async def settle(self) -> None:
-        """Wait, not for long, until all that the server asked is answered, and written."""
+        """Wait up to `FAREWELL` until the answers to the server are written."""
         with anyio.move_on_after(FAREWELL):
             while self._asked:
                 self._answered = anyio.Event()
@@ -480,7 +500,7 @@ class ServerLink:
         """Tell the server what one before it was told."""
         if self.modern and self._connections > 1:
             self.listen()
-        elif self._connections > 1 and self._rpc is not None:
+        elif self._connections > 1 and (rpc := self._rpc) is not None:
             told: list[tuple[str, JsonObject]] = [
                 ("resources/subscribe", {"uri": uri}) for uri in self._uris
             ]
@@ -488,7 +508,7 @@ class ServerLink:
                 told.insert(0, ("logging/setLevel", {"level": self.client.level}))
             for method, params in told:
                 with suppress(RemoteError, ConnectionClosedError):
-                    await self._rpc.exchange(method, params)
+                    await rpc.exchange(method, params)
         if self._connections > 1:
             uris: list[JsonValue] = [*self._uris]
             changed = revisions.listen_filter(self.capabilities, uris)
@@ -531,7 +551,7 @@ class ServerLink:
                 id = None
                 continue
             id = None
-            if not revisions.asks_input(result):
+            if not (self.modern and revisions.asks_input(result)):
                 return result
             asked = as_object(result)
             if self._listener.passes(method, asked, call):
@@ -673,7 +693,7 @@ class ServerLink:
             if stream.refusal is not None:
                 raise stream.refusal
             if not stream.tried.is_set():
-                words = "the server has not said whether it tells of changes"
+                words = "the server did not acknowledge subscriptions/listen"
                 raise RpcError(INTERNAL_ERROR, words)
         except BaseException:
             stream.scope.cancel()
@@ -684,6 +704,7 @@ class ServerLink:
     async def _hold_stream(self, stream: _Stream) -> None:
         """Keep a stream open. Where it ends it is opened again; a refusal is final."""
         failures = 0
+        self._streams.append(stream)
         with stream.scope:
             while failures <= REOPENS and stream.refusal is None and self._rpc is not None:
                 began = now()
@@ -702,23 +723,27 @@ class ServerLink:
                 failures = 1 if now() - began >= LASTING else failures + 1
                 if stream.refusal is None:
                     await anyio.sleep(REOPEN_PAUSE * 2**failures)
-            if self._rpc is not None:
-                words = "the server tells of no changes any more"
+            if self._is_ready and not self.is_closed:
+                words = "the server closed its notification stream"
                 reason = "" if stream.refusal is None else f": {label(stream.refusal, 300)}"
                 logger.warning("%s%s", words, reason)
+        self._streams.remove(stream)
         stream.tried.set()
 
-    def _on_stream(self, stream: JsonValue, method: str, params: JsonObject) -> None:
-        """Take a notification of our own stream; a late one of a stream before is dropped."""
-        if stream != self._stream.id:
-            return
+    def _find_stream(self, id: JsonValue) -> _Stream | None:
+        return next((each for each in self._streams if each.id == id), None)
+
+    def _on_stream(self, stream: _Stream, method: str, params: JsonObject) -> None:
+        """Take a notification of one of our own streams."""
+        if stream is not self._stream and self._stream.tried.is_set():
+            return  # a late one of a stream that was replaced
         if method != "notifications/subscriptions/acknowledged":
             self._listener.on_notification(method, revisions.untag(params) or None)
             return
-        self._stream.tried.set()
-        if self._stream.has_gap:
-            self._stream.has_gap = False
-            for each, changed in revisions.may_have_changed(self._stream.wanted):
+        stream.tried.set()
+        if stream.has_gap:
+            stream.has_gap = False
+            for each, changed in revisions.may_have_changed(stream.wanted):
                 self._listener.on_notification(each, changed)
 
     # --- what the server says ---
@@ -758,7 +783,8 @@ class ServerLink:
             except Exception:
                 respond_internal_error(rpc, id, message.method)
         keepalive.cancel()
-        self._asked.pop(id, None)
+        if self._asked.get(id) is asked:
+            del self._asked[id]
         self._answered.set()
         if rpc.is_open(id):
             rpc.discard_request(id)
@@ -770,21 +796,28 @@ class ServerLink:
             if (asked := self._asked.get(request)) is not None:
                 self._listener.on_notification(method, given)
                 asked.cancel()
-            elif request == self._stream.id:
-                self._stream.attempt.cancel()
+            elif stream := self._find_stream(request):
+                stream.attempt.cancel()
             return
         done = self._completed.get(as_text(given.get("elicitationId")))
         if done is not None and method == "notifications/elicitation/complete":
             done.set()
-        stream = as_object(given.get("_meta")).get(revisions.SUBSCRIPTION)
-        if stream is not None and not self.client.modern:
+        subscription = as_object(given.get("_meta")).get(revisions.SUBSCRIPTION)
+        if stream := self._find_stream(subscription):
             self._on_stream(stream, method, given)
-        else:
+        elif subscription is None or self.client.modern:
             self._listener.on_notification(method, None if params is None else given)
 
 
 def _era(modern: bool) -> Era:
     return "modern" if modern else "legacy"
+
+
+def find_os_error(problem: BaseException) -> OSError | None:
+    """Return the OSError that a failure to open pipes is, maybe in a task group of theirs."""
+    if isinstance(problem, BaseExceptionGroup):
+        return next(filter(None, map(find_os_error, problem.exceptions)), None)
+    return problem if isinstance(problem, OSError) else None
 
 
 async def _close_with_process(pipes: Pipes, rpc: JsonRpcConnection) -> None:

@@ -141,8 +141,9 @@ class Calls:
         return [*reversed(self.open.values())]
 
     def are_harmless(self, calls: Sequence[ProxyCall]) -> bool:
-        """Whether none of these and no cancelled call may be destructive."""
-        return bool(calls and not self.gave_up) and all(call.harmless for call in calls)
+        """Whether these call tools, and neither they nor a cancelled call may be destructive."""
+        tools = [call for call in calls if call.tool]
+        return bool(tools and not self.gave_up) and all(call.harmless for call in tools)
 
     def with_token(self, token: JsonValue) -> ProxyCall | None:
         """Return the call that the server reports progress of."""

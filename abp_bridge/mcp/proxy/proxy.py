@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from abp_bridge.core.json_value import JsonObject, JsonValue, as_list, as_object, as_text
-from abp_bridge.errors import AbpBridgeError
+from abp_bridge.errors import AbpBridgeError, describe_bug
 from abp_bridge.jsonrpc.connection import (
     ConnectionClosedError,
     JsonRpcConnection,
@@ -83,13 +83,14 @@ SETTLE = 0.1  # seconds in which the server says nothing, until its questions co
 # Seconds without a message of the server that end one round of questions, and at most.
 QUIET, QUIET_LIMIT = 0.02, 0.2
 DEFAULT_LEVEL = "info"  # of logs, for a stateful host that sets none: most servers' own
-MAX_PAGES = 100  # pages of tools: a server may page without an end
+MAX_TASKS = 1_000  # tasks whose questions the host answers
+LIST_LIMIT = 10.0  # seconds to list all tools: a server may page without an end
 
-_NOT_BEGUN = "this server is begun with initialize, which comes first"
-_NOT_ASKED = "this host cannot be asked for it: it does not declare it, or waits for no call"
+_NOT_BEGUN = "send initialize first"
+_NOT_ASKED = "the host does not declare this capability, or has no open call"
 _WENT = (
-    "abp-bridge: this server wants its user at an address first, and they were sent there. Do this"
-    " again when they are done."
+    "abp-bridge: this server needs its user to open an address first, and they were sent there."
+    " Do this again when they are done."
 )
 
 MakeElicitor = Callable[[McpConnection, "OnModelProgress", "FindPending"], "ElicitorApi"]
@@ -204,6 +205,8 @@ class Proxy:
         self._approval = Approval(elicitor, policy.confirm, origin, self._calls)
         self._obstacle: str | None = None  # why nobody can be asked; None: not looked yet
         self._level: str | None = None  # of logs, that a stateful server was told
+        # By task, what the host was shown and has not answered.
+        self._task_questions: dict[str, set[str]] = {}
         self._gives_up = anyio.Event()
         self._is_settled = False  # the server's last questions are answered
 
@@ -222,7 +225,8 @@ class Proxy:
             with anyio.CancelScope(shield=True):
                 if not self._is_settled:  # the host reads no more: `_finish` may not have run
                     with anyio.move_on_after(DRAIN):
-                        await self._settle()
+                        await self._read_last()
+                    await self._link.settle()
                 await self._link.close()
 
     async def _finish(self) -> None:
@@ -230,14 +234,14 @@ class Proxy:
         self._questions.end()
         with anyio.move_on_after(DRAIN):
             await self._front.wait_idle()
-            await self._settle()
+            await self._read_last()
+        await self._link.settle()
         self._is_settled = True
 
-    async def _settle(self) -> None:
-        """Read what the server has written, and answer its questions."""
+    async def _read_last(self) -> None:
+        """Read what the server has written: its questions are cancelled."""
         while now() - self._link.last_message < SETTLE:  # noqa: ASYNC110 - time passes
             await anyio.sleep(SETTLE / 4)
-        await self._link.settle()
 
     async def _watch_host(self, source: ByteReader) -> None:
         """A host's end is not read while its server reads nothing: it ends all the same."""
@@ -347,6 +351,8 @@ class Proxy:
         self._front.introduce(version, params)
         own = ("protocolVersion", "capabilities", "clientInfo")
         self._link.hello_id = request.id
+        if self._link.is_ready and self._link.client.modern:  # it asked who is there before
+            self._link.client = self._declare(self._host.client)
         self._introduce(
             self._host.client, {word: each for word, each in params.items() if word not in own}
         )
@@ -384,8 +390,6 @@ class Proxy:
             await self._link.connect()
             if is_first:  # a handshake takes no longer for it
                 self._tasks.start_soon(anyio.to_thread.run_sync, load_fast_codec)
-        except ConnectionClosedError:
-            raise RpcError(INTERNAL_ERROR, f"abp-bridge: {self._link.ending}") from None
         except RpcError:
             if not self._link.hello:
                 self._gives_up.set()
@@ -414,10 +418,10 @@ class Proxy:
         Raises RemoteError, RpcError.
         """
         method, params = request.method, request.params
-        if method == "tasks/update" and isinstance(params.get("inputResponses"), dict):
-            answers = as_object(params["inputResponses"])
-            kept = {key: _without_account(each) for key, each in answers.items()}
-            params = {**params, "inputResponses": kept}
+        if method == "tasks/update" and "inputResponses" in params:
+            params = self._take_task_answers(params)
+        elif request.client.modern or self._link.modern:  # an answer to what nobody asked
+            params = revisions.without_retry(params)
         is_tool = method == "tools/call"
         cancelled = True
         try:
@@ -455,6 +459,19 @@ class Proxy:
             self._calls.end(call, cancelled=cancelled)
             self._questions.end_call(call)
         return self._edit_result(call, request, result)
+
+    def _take_task_answers(self, params: JsonObject) -> JsonObject:
+        """Return a `tasks/update` with the answers to questions that the host was shown.
+
+        Raises RpcError for any other answer.
+        """
+        task, answers = as_text(params.get("taskId")), as_object(params.get("inputResponses"))
+        shown = self._task_questions.get(task, set())
+        if not answers.keys() <= shown:
+            raise RpcError(INVALID_PARAMS, "this task asks no such question, or not any more")
+        shown -= answers.keys()
+        kept = {key: _without_account(each) for key, each in answers.items()}
+        return {**params, "inputResponses": kept}
 
     def _fail(self, words: str) -> JsonObject:
         """Return a failed result of a tool, as one of the server."""
@@ -500,12 +517,11 @@ class Proxy:
     async def _list_tools(self) -> None:
         """Learn the server's tools, if the host has not listed them all."""
         params: JsonObject = {}
-        for _ in range(MAX_PAGES):
-            if self._calls.is_listed:
-                return
-            page = as_object(await self._link.request("tools/list", params))
-            self._calls.learn(page)
-            params = {"cursor": page.get("nextCursor")}
+        with anyio.move_on_after(LIST_LIMIT):
+            while not self._calls.is_listed:
+                page = as_object(await self._link.request("tools/list", params or None))
+                self._calls.learn(page)
+                params = {"cursor": page.get("nextCursor")}
 
     async def _attach(self, request: HostRequest) -> JsonObject | None:
         """Attach a stateless host's request to its call, by its retry to a running one."""
@@ -557,6 +573,9 @@ class Proxy:
                 on_end(await self._carry(call, request))
             except (RemoteError, RpcError) as problem:
                 on_end(problem)
+            except Exception as bug:
+                logger.exception("a call failed")
+                on_end(RpcError(INTERNAL_ERROR, describe_bug(bug)))
 
     # --- requests that are answered here, between two kinds ---
 
@@ -663,16 +682,17 @@ class Proxy:
 
     def passes(self, method: str, result: JsonObject, call: str | None) -> bool:
         """Whether the host answers a task's questions itself, by `tasks/update`."""
-        client = self._client_of(self._calls.of(call))
-        is_task = result.get("status") == "input_required"
-        return (
-            is_task
-            and client.modern
-            and all(
-                revisions.can_be_asked(client, *question)
-                for question in revisions.questions_in(result).values()
-            )
-        )
+        client, questions = self._client_of(self._calls.of(call)), revisions.questions_in(result)
+        task = as_text(result.get("taskId"))
+        is_task = result.get("status") == "input_required" and bool(task) and client.modern
+        if not is_task or not all(
+            revisions.can_be_asked(client, *each) for each in questions.values()
+        ):
+            return False
+        if len(self._task_questions) >= MAX_TASKS:
+            del self._task_questions[next(iter(self._task_questions))]
+        self._task_questions.setdefault(task, set()).update(questions)
+        return True
 
     async def visit(
         self, error: RemoteError, links: Sequence[JsonObject], call: str | None
@@ -697,6 +717,8 @@ class Proxy:
             return
         if method == "notifications/elicitation/complete":
             self._questions.complete(as_text(given.get("elicitationId")))
+        if method == "notifications/tools/list_changed":
+            self._calls.is_listed = False
         if method == "notifications/progress":
             self._on_progress(given)
         elif not self._host.client.modern or revisions.SUBSCRIPTION in as_object(
@@ -750,10 +772,9 @@ def _without_account(answer: JsonValue) -> JsonValue:
 def _describe_obstacle(why: str) -> str:
     """Return the error for a host whose user cannot be asked."""
     return (
-        f"this server's questions reach nobody who could answer them: {why}. Without a person it"
-        " would do what it should ask for. Correct that, or start abp-bridge mcp with --tty DEVICE"
-        " or --questions-api PORT; or with --without-person to run it all the same, every question"
-        " answered 'cancel'."
+        f"no one can answer this server's questions: {why}. The server might act without consent."
+        " Start abp-bridge mcp with --tty DEVICE or --questions-api PORT; --without-person answers"
+        " every question with 'cancel'."
     )
 
 

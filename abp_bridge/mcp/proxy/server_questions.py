@@ -36,7 +36,9 @@ MAX_OPEN = 100  # questions of the server at once: each holds a task and a card
 MAX_LINKS = 10  # of one error: nobody goes to more places for one call
 
 ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
-_STAYED = "abp-bridge: this server wants its user at an address first, and they did not go there."
+_STAYED = (
+    "abp-bridge: this server needs its user to open an address first, and they did not go there."
+)
 _LEFT = "its host has left"
 _TIMED_OUT = re.compile(r"timed?[ -]?out", re.IGNORECASE)  # as SDKs give it as a reason
 
@@ -228,7 +230,7 @@ class ServerQuestions:
         if not answer.unanswered:
             return
         logger.warning("nobody answered what the server asked: %s", answer.reason)
-        words = [_tell(method, answer.reason or "What came back did not fit.")]
+        words = [_tell(method, answer.reason or "The answer was invalid.")]
         if answer.unasked:
             tried = answer.tried or (answer.reason,)
             unasked = UnaskedQuestion(question.summary, question.asker, tried, answer.ways)

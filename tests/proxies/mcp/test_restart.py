@@ -88,7 +88,7 @@ async def test_request_that_broke_off_is_not_repeated(host_kind: bool, server_ki
         server.kill()
         await until(lambda: id in host.peer.answered)
         [response] = host.peer.answered[id]
-        assert "whether it was carried out is not known" in response["error"]["message"]
+        assert "outcome of this request is unknown" in response["error"]["message"]
         await host.result("vendor/thing")
     assert server.starts == 2
     assert len(server.requests("tools/call")) == 1
@@ -153,5 +153,5 @@ async def test_server_that_ends_while_it_asks(host_kind: bool, server_kind: bool
     if server_kind:
         assert answer_in(response) == YES
     else:
-        assert "whether it was carried out is not known" in response["error"]["message"]
+        assert "outcome of this request is unknown" in response["error"]["message"]
     assert len(server.requests("tools/call")) == (2 if server_kind else 1)
