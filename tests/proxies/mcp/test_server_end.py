@@ -84,7 +84,7 @@ def test_every_open_request_gets_one_error_when_the_server_ends(tmp_path: Path) 
             answers = [host.read() for _ in open_calls]
             assert sorted(str(each["id"]) for each in answers) == sorted(map(str, open_calls))
             for each in answers:
-                ended(each, "exit code 7", "is unknown", "not sent again")
+                ended(each, "exit code 7", "is unknown", "not send it again")
         assert host.end() == 7
 
 
