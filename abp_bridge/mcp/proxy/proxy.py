@@ -418,13 +418,13 @@ class Proxy:
         Raises RemoteError, RpcError.
         """
         method, params = request.method, request.params
-        if method == "tasks/update" and "inputResponses" in params:
-            params = self._take_task_answers(params)
-        elif request.client.modern or self._link.modern:  # an answer to what nobody asked
-            params = revisions.without_retry(params)
         is_tool = method == "tools/call"
         cancelled = True
         try:
+            if method == "tasks/update" and "inputResponses" in params:
+                params = self._take_task_answers(params)
+            elif request.client.modern or self._link.modern:  # an answer to what nobody asked
+                params = revisions.without_retry(params)
             if is_tool and self._approval.is_on:
                 await self._list_tools()
                 if refused := await self._approval.find_refusal(call, params):
@@ -469,7 +469,7 @@ class Proxy:
         shown = self._task_questions.get(task, set())
         if not answers.keys() <= shown:
             raise RpcError(INVALID_PARAMS, "this task asks no such question, or not any more")
-        shown -= answers.keys()
+        shown.difference_update(answers)
         kept = {key: _without_account(each) for key, each in answers.items()}
         return {**params, "inputResponses": kept}
 
