@@ -270,8 +270,10 @@ class JsonRpcConnection:
             self._flush()
         for waiter in self._waiting.values():
             waiter.wake()
-        if self._room is not None:
-            self._room.set()
+        for each in (self, self.feeds):
+            if each is not None and each._room is not None:
+                each._room.set()
+                each._room = None
         self._reader.close()
         self._writer.close()
 
@@ -441,7 +443,7 @@ class JsonRpcConnection:
         while await self._reader.deliver(self._handle_bytes):
             await self._until(MAX_OUTBOX)
             if self.feeds is not None:
-                await self.feeds._until(MAX_PASSED)
+                await self.feeds._until(MAX_PASSED, self)
         if self._unfinished is not None and not self._closed:
             self._handle_bytes(b"\n")  # the last line had no end
 
@@ -460,9 +462,9 @@ class JsonRpcConnection:
         feeds = self.feeds
         return feeds is not None and feeds._queued > MAX_PASSED and not feeds._closed
 
-    async def _until(self, size: int) -> None:
-        """Wait until no more than `size` bytes are still to be written."""
-        while self._queued > size and not self._closed:
+    async def _until(self, size: int, feeder: JsonRpcConnection | None = None) -> None:
+        """Wait until no more than `size` bytes are still to be written, or one of both closes."""
+        while self._queued > size and not (self._closed or (feeder and feeder._closed)):
             self._room = self._room or anyio.Event()
             await self._room.wait()
 

@@ -201,8 +201,9 @@ class JsonRpcProtocol:
             id: Used if no request with it is open, else one of ours is.
         """
         if id is None or id in self._asked:
-            self._serial += 1
-            id = f"{self._prefix}{self._serial}"
+            while id is None or id in self._asked:
+                self._serial += 1
+                id = f"{self._prefix}{self._serial}"
         given: dict[str, JsonValue] = {} if params is None else {"params": params}
         line = self._encode({"id": id, "method": method, **given})
         self._asked.add(id)

@@ -22,7 +22,15 @@ from abp_bridge.jsonrpc.connection import (
     respond_internal_error,
 )
 from abp_bridge.jsonrpc.loop import Workers
-from abp_bridge.jsonrpc.protocol import INVALID_PARAMS, Id, Notification, Request, RpcError, is_id
+from abp_bridge.jsonrpc.protocol import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Id,
+    Notification,
+    Request,
+    RpcError,
+    is_id,
+)
 from abp_bridge.mcp.connection import MAX_LISTENS, HostRequest, McpConnection
 from abp_bridge.protocols.mcp.client import BATCHING, McpClientInfo
 from abp_bridge.protocols.mcp.revisions import (
@@ -36,6 +44,7 @@ from abp_bridge.protocols.mcp.revisions import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MAX_REQUESTS = 5_000  # of a host at once: each holds some kilobytes
 _STATELESS = ("server/discover", "subscriptions/listen")
 
 
@@ -115,6 +124,8 @@ class HostFront:
             result = self._handler.reply(request)
             if result is not None:
                 self._rpc.respond(message.id, result)
+            elif len(self._running) >= MAX_REQUESTS:
+                raise RpcError(INVALID_REQUEST, f"{MAX_REQUESTS} requests are open")
             else:
                 self._running[message.id] = request
                 self._workers.start_soon(self._run, request)

@@ -69,6 +69,8 @@ RESTORE_LIMIT = 5.0  # seconds to tell a server again what one before it was tol
 END_LIMIT = 1.0  # seconds for a process whose output has ended to end too
 ORPHAN_LIMIT = 0.3  # seconds in which a process that has ended is read; a child of it may go on
 FAREWELL = 0.3  # seconds for the last answers to leave: a host waits two for all of us
+MAX_REQUESTS = 5_000  # of a server at once: each holds some kilobytes
+MAX_KEPT = 1_000  # notifications for a server that is not connected yet
 PAUSE = 0.1  # seconds before a round that brings no answer
 COMPLETE_LIMIT = 10.0  # seconds for a server to say that an address was visited
 LISTEN_LIMIT = 5.0  # seconds for a server to acknowledge a stream of changes
@@ -220,6 +222,7 @@ class ServerLink:
         self._connection: anyio.CancelScope | None = None
         self._ended = anyio.Event()  # the connection of now
         self._connections = 0
+        self._kept: list[tuple[str, JsonValue]] = []  # notifications for the next connection
         self._asked: dict[Id, anyio.CancelScope] = {}  # its requests that are being answered
         self._answered = anyio.Event()  # one of them
         self._completed: dict[str, anyio.Event] = {}  # by elicitationId
@@ -289,6 +292,9 @@ class ServerLink:
                 await self._negotiate()
                 self._is_ready = True
                 self._connections += 1
+                kept, self._kept = self._kept, []
+                for method, params in kept:
+                    self.notify(method, params)
                 with anyio.move_on_after(RESTORE_LIMIT):
                     await self._restore()
         except (RemoteError, RpcError) as problem:
@@ -633,6 +639,10 @@ class ServerLink:
     def notify(self, method: str, params: JsonValue = None) -> None:
         """Pass a notification of the client on, if the server is there and its kind has it."""
         if self._rpc is None or not self._is_ready:
+            if len(self._kept) < MAX_KEPT:
+                self._kept.append((method, params))
+            else:
+                logger.warning("a notification of the host is dropped: the server is not there")
             return
         only_legacy = {*revisions.LEGACY_NOTIFICATIONS, "notifications/progress"}
         if not (self.modern and method in only_legacy):
@@ -757,8 +767,13 @@ class ServerLink:
             )
         elif message.method == "ping":
             rpc.respond(message.id, {})
-        elif self.modern:
+        elif self.modern or len(self._asked) >= MAX_REQUESTS:
+            if message.method == "elicitation/create":  # some servers take an error for consent
+                rpc.respond(message.id, {"action": "cancel"})
+                return
             words = "a server of this revision sends no requests"
+            if not self.modern:
+                words = f"{MAX_REQUESTS} requests of the server are open"
             rpc.respond_error(message.id, METHOD_NOT_FOUND, words)
         else:
             self._asked[message.id] = asked = anyio.CancelScope()

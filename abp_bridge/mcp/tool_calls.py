@@ -205,7 +205,7 @@ class ToolCalls:
                 "this requestState belongs to a call of another tool, or with other arguments",
             )
         pending = self._pending.get(found.call)
-        if pending is None:
+        if pending is None or pending.abandoned:
             raise RpcError(
                 INVALID_PARAMS,
                 "this requestState is too old: its call is over. Call the tool again if it is still"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import anyio
 import anyio.to_thread
@@ -77,7 +78,7 @@ logger = logging.getLogger(__name__)
 
 ELICITS: JsonObject = {"form": {}, "url": {}}  # half of the servers look for any, half for each
 # Seconds for what is open when the host says no more: hosts kill us after two in all.
-DRAIN = 0.8
+DRAIN = 0.5
 FIRST_WORDS = 10.0  # seconds for a host to ask why its server is not there
 SETTLE = 0.1  # seconds in which the server says nothing, until its questions count as read
 # Seconds without a message of the server that end one round of questions, and at most.
@@ -94,6 +95,7 @@ _WENT = (
 )
 
 MakeElicitor = Callable[[McpConnection, "OnModelProgress", "FindPending"], "ElicitorApi"]
+Given = TypeVarTuple("Given")
 _Ended = JsonValue | AbpBridgeError  # how a call of a stateless host ended
 
 
@@ -181,7 +183,9 @@ class Proxy:
         self._policy = policy
         self._tasks = tasks
         self._rpc = JsonRpcConnection(
-            JsonRpcProtocol(max_line=MAX_PASSED_LINE, max_depth=None),
+            JsonRpcProtocol(
+                f"abp-{os.urandom(4).hex()}-", max_line=MAX_PASSED_LINE, max_depth=None
+            ),
             *host,
             on_message=self._on_message,
             on_protocol_error=_log_protocol_error,
@@ -287,9 +291,17 @@ class Proxy:
     def _on_message(self, message: Request | Notification) -> None:
         if isinstance(message, Notification) and message.method != "notifications/cancelled":
             # After the requests that came before it, which are tasks.
-            asyncio.get_running_loop().call_soon(self._front.on_message, message)
+            self._call_in_order(self._front.on_message, message)
         else:
             self._front.on_message(message)
+
+    def _call_in_order(self, take: Callable[[Unpack[Given]], object], *given: *Given) -> None:
+        """Call after what was read before: a call of a stateless host has one task more."""
+        loop = asyncio.get_running_loop()
+        if self._host.client.modern:
+            loop.call_soon(loop.call_soon, take, *given)
+        else:
+            loop.call_soon(take, *given)
 
     def reply(self, request: HostRequest) -> JsonObject | None:
         """Answer a ping; note what a retry goes on with (`HostHandler.reply`)."""
@@ -342,6 +354,8 @@ class Proxy:
         if method == "notifications/initialized":
             self._subscriptions.initialized = True
             self._link.listen()
+        elif method in revisions.REQUESTS:  # it would pass without approval
+            logger.error("a notification of the host is dropped: %s is a request", method)
         else:
             self._link.notify(method, params)
 
@@ -507,7 +521,9 @@ class Proxy:
             client_modern=request.client.modern,
             server_modern=self._link.modern,
         )
-        return as_object(found)
+        if not isinstance(found, dict):
+            raise RpcError(INTERNAL_ERROR, "the server answered with a result that is no object")
+        return found
 
     def _profile(self, request: HostRequest) -> Profile:
         from abp_bridge.session.profiles import profile  # once needed
@@ -710,11 +726,17 @@ class Proxy:
 
     def on_notification(self, method: str, params: JsonObject | None) -> None:
         """Pass on what the server tells, as far as the host hears such (`LinkListener`)."""
-        given = as_object(params)
         if method == "notifications/cancelled":
+            given = as_object(params)
             if is_id(request := given.get("requestId")):
                 self._questions.note_withdrawal(request, as_text(given.get("reason")))
-            return
+        elif self._host.client.modern:  # the link calls in order; a call's result takes a turn more
+            asyncio.get_running_loop().call_soon(self._pass_notification, method, params)
+        else:
+            self._pass_notification(method, params)
+
+    def _pass_notification(self, method: str, params: JsonObject | None) -> None:
+        given = as_object(params)
         if method == "notifications/elicitation/complete":
             self._questions.complete(as_text(given.get("elicitationId")))
         if method == "notifications/tools/list_changed":

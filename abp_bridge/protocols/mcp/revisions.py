@@ -256,6 +256,9 @@ _FROM_STATELESS = {
 CROSSING: Mapping[bool, Mapping[str, Crossing]] = {False: _FROM_STATEFUL, True: _FROM_STATELESS}
 
 
+REQUESTS = frozenset(_FROM_STATEFUL) | frozenset(_FROM_STATELESS)
+
+
 def crossing(method: str, *, client_modern: bool, server_modern: bool) -> Crossing:
     """What becomes of a client's request. One that only the server's kind has is refused."""
     if client_modern == server_modern:
