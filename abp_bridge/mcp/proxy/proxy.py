@@ -726,44 +726,42 @@ class Proxy:
 
     def on_notification(self, method: str, params: JsonObject | None) -> None:
         """Pass on what the server tells, as far as the host hears such (`LinkListener`)."""
+        given, is_modern = as_object(params), self._host.client.modern
         if method == "notifications/cancelled":
-            given = as_object(params)
             if is_id(request := given.get("requestId")):
                 self._questions.note_withdrawal(request, as_text(given.get("reason")))
-        elif self._host.client.modern:  # the link calls in order; a call's result takes a turn more
-            asyncio.get_running_loop().call_soon(self._pass_notification, method, params)
-        else:
-            self._pass_notification(method, params)
-
-    def _pass_notification(self, method: str, params: JsonObject | None) -> None:
-        given = as_object(params)
+            return
         if method == "notifications/elicitation/complete":
             self._questions.complete(as_text(given.get("elicitationId")))
         if method == "notifications/tools/list_changed":
             self._calls.is_listed = False
         if method == "notifications/progress":
             self._on_progress(given)
-        elif not self._host.client.modern or revisions.SUBSCRIPTION in as_object(
-            given.get("_meta")
-        ):
-            self._rpc.forward_notification(method, params)
+        elif not is_modern or revisions.SUBSCRIPTION in as_object(given.get("_meta")):
+            self._tell_host(method, params)
         elif method == "notifications/message":
             if self._subscriptions.wants_log(as_text(given.get("level"))):
-                self._rpc.forward_notification(method, params)
+                self._tell_host(method, params)
         elif method in LISTENED:
-            self._subscriptions.notify(method, given)
+            asyncio.get_running_loop().call_soon(self._subscriptions.notify, method, given)
         elif method not in revisions.LEGACY_NOTIFICATIONS:
-            self._rpc.forward_notification(method, params)
+            self._tell_host(method, params)
 
     def _on_progress(self, params: JsonObject) -> None:
         call = self._calls.with_token(params.get("progressToken"))
         if call is not None:
             call.learn(params)
         if call is None or not self._host.client.modern:
-            self._rpc.forward_notification("notifications/progress", params)
+            self._tell_host("notifications/progress", params)
         elif call.request is not None and call.request.token is not None:
             told = {**params, "progressToken": call.request.token}
-            self._rpc.forward_notification("notifications/progress", told)
+            self._tell_host("notifications/progress", told)
+
+    def _tell_host(self, method: str, params: JsonObject | None) -> None:
+        if self._host.client.modern:  # a result that was read before takes a turn more
+            asyncio.get_running_loop().call_soon(self._rpc.forward_notification, method, params)
+        else:
+            self._rpc.forward_notification(method, params)
 
     def on_malformed(self, reason: str, line: bytes) -> None:
         """Show what the server printed for the user's eyes."""
