@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shlex
 import sys
@@ -81,7 +80,6 @@ def said(result: types.CallToolResult) -> Json:
     return data["text"]
 
 
-PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 OPTIONS = [
     {"optionId": "a-1", "name": "Yes", "kind": "allow_once"},
     {"optionId": "a-2", "name": "Yes, for this folder", "kind": "allow_always"},
@@ -172,47 +170,6 @@ async def test_destructive_permission_defaults_to_the_option_that_rejects(heard:
     assert stands == [*safe.values()]
 
 
-async def test_a_person_sees_what_the_agent_wants_to_do_whole(heard: Heard) -> None:
-    asked: list[str] = []
-
-    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
-        asked.append(params.message)
-        return accept(answer="a-1")(params)
-
-    first = {"sessionUpdate": "tool_call", "toolCallId": "t-9", "title": "Tidy up", "kind": "edit"}
-    content = [
-        {"type": "content", "content": {"type": "text", "text": "It is full."}},
-        {"type": "diff", "path": "/etc/x", "oldText": "a\nb", "newText": "c"},
-    ]
-    given = {"command": "rm\u202e -r", "token": "hunter2"}
-    call = {"toolCallId": "t-9", "content": content, "rawInput": given, "kind": "edit"}
-    call["locations"] = [{"path": "/etc/x"}]
-    wanted = {"permit": {"toolCall": call, "options": OPTIONS[:1]}}
-    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
-        result = await host.call("agent.prompt", prompt=steps({"update": first}, wanted))
-        assert json.loads(said(result))["outcome"] == selected("a-1")["outcome"]
-    [words] = asked
-    for part in ("Tidy up", "It is full.", "/etc/x:", "- a", "- b", "+ c", "In /etc/x"):
-        assert part in words
-    assert 'command: "rm\\u202e -r"' in words
-    assert "hunter2" not in words
-
-
-async def test_form_of_an_agent_is_asked_and_its_outcome_returned(heard: Heard) -> None:
-    given = iter([accept(s="hello"), refuse("decline"), refuse("cancel")])
-
-    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
-        return next(given)(params)
-
-    schema = {"type": "object", "properties": {"s": {"type": "string"}}, "required": ["s"]}
-    form = {"elicit": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
-    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
-        for action in ("accept", "decline", "cancel"):
-            answer = json.loads(said(await host.call("agent.prompt", prompt=steps(form))))
-            assert answer["action"] == action
-            assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
-
-
 @pytest.mark.network
 async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> None:
     part = {"type": "string", "title": "Password"}
@@ -270,90 +227,7 @@ async def test_command_is_a_capability_and_changes_are_reported(heard: Heard) ->
         tools = {each.name: each for each in (await host.client.list_tools()).tools}
 
 
-# --- what it tells --------------------------------------------------------------------------------
-
-
-async def test_tool_calls_are_operations_and_a_plan_is_progress(heard: Heard) -> None:
-    told: list[Json] = []
-    counted: list[Json] = []
-
-    async def hear(params: types.LoggingMessageNotificationParams) -> None:
-        told.append((params.level, params.data))
-
-    async def rise(progress: float, total: float | None, message: str | None) -> None:
-        counted.append((progress, total, message))
-
-    def plan(*status: str) -> Json:
-        entries = [
-            {"content": f"Step {number}", "priority": "medium", "status": each}
-            for number, each in enumerate(status, 1)
-        ]
-        return {"update": {"sessionUpdate": "plan", "entries": entries}}
-
-    def call(update: str, status: str, **more: Json) -> Json:
-        return {"update": {"sessionUpdate": update, "toolCallId": "t-1", "status": status, **more}}
-
-    played = steps(
-        plan("in_progress", "pending"),
-        call("tool_call", "in_progress", title="Read x", kind="read"),
-        call("tool_call_update", "completed"),
-        plan("completed", "in_progress"),
-        {"update": {"sessionUpdate": "usage_update", "used": 5, "size": 100}},
-        {"update": {"sessionUpdate": "current_mode_update", "currentModeId": "plan"}},
-        {"say": "One."},
-    )
-    async with hosted("--app", target("sdk", heard.log), logging_callback=hear) as host:
-        arguments = {"capability": "agent.prompt", "params": {"prompt": played}}
-        result = await host.client.call_tool("abp_call", arguments, progress_callback=rise)
-        assert said(result) == "One."
-        summary = str(result.content[-1])
-        assert "started Read x" in summary
-        assert "mode is now plan" in summary
-        [app] = (await host.status())["apps"].values()
-        assert set(app["state"]) == {"usage", "mode"}
-    assert counted[0] == (0, 2, "Step 1")
-    assert (1, 2, "Step 2") in counted
-    events = {data["event"]: data["data"] for _, data in told}
-    ended = events["notifications/operation/completed"]
-    assert ended["success"] is True
-    assert ended["operationId"] == "t-1"
-
-
-async def test_messages_are_kept_apart_and_pictures_become_files(heard: Heard) -> None:
-    picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
-    chunk = {"update": {"sessionUpdate": "agent_message_chunk", "content": picture}}
-    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "completed"}
-    played = steps({"say": "I lo"}, {"say": "ok."}, {"update": call}, {"say": "Done."}, chunk)
-    async with hosted("--app", target("sdk", heard.log)) as host:
-        result = await host.call("agent.prompt", prompt=played)
-    assert json.loads(text(result))["text"] == "I look.\n\nDone."
-    assert "image" in [each.type for each in result.content]
-
-
 # --- those that misbehave -------------------------------------------------------------------------
-
-
-ENDED = {
-    "malformed": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
-    "odd error": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
-    "error": 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}',
-    "sign in": "PERMISSION_REQUIRED: the agent wants its user signed in first",
-    "max_tokens": "TRUNCATED: the agent stopped at its most tokens",
-    "flood": "TRUNCATED: the agent said more than 16777216 characters in one turn",
-}
-
-
-@pytest.mark.slow
-async def test_turn_that_fails_is_a_failure_with_its_text(tmp_path: Path) -> None:
-    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
-        for prompt, says in ENDED.items():
-            result = await host.call("agent.prompt", prompt=prompt)
-            assert text(result).startswith(says), prompt
-            assert result.is_error, prompt
-            if prompt in ("tired", "refusal", "sign in"):
-                assert '"text": "so far"' in text(result)
-            again = await host.call("agent.prompt", prompt="look")
-            assert said(again) == "look done", prompt  # it goes on
 
 
 async def test_invalid_message_is_reported_and_ends_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from support import harness
 from support.paths import DOCS
 from support.peer import PATIENCE
-from support.terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, Screen
+from support.terminal import CTRL_C, ENTER, Screen
 
 Json = Any
 
@@ -316,58 +316,6 @@ def prompt(screen: Screen, message: str) -> None:
     screen.until("● demo asks")
     screen.until(message)
     screen.until("Esc cancels")
-
-
-TRIP: list[tuple[str, str, list[str]]] = [
-    ("Whose trip is it?", "Name:", ["Zoë", ENTER]),
-    ("Where should the ticket be sent?", "E-mail:", ["zoe@example.org", ENTER]),
-    ("Sea or mountains?", "Decline", [DOWN, ENTER]),
-    ("Which season?", "Decline", [ENTER]),
-    ("Which month?", "Decline", ["d", "e", "c", ENTER]),
-    ("How many travellers?", "Travellers:", [ENTER]),
-    ("What may it cost at most, in euros?", "Budget:", ["99.5", ENTER]),
-    ("By train where possible?", "Decline", [DOWN, ENTER]),
-    ("Which class?", "Decline", [CTRL_D]),
-    ("Who should be called if something happens?", "Their name:", ["Max", ENTER]),
-    ("", "Their telephone:", [ENTER]),
-    ("Window or aisle?", "Decline", [ESCAPE]),
-    ("A photo for the ticket?", "Decline", [DOWN, ENTER]),
-    ("Book it?", "Decline", [ENTER]),
-    ("Delete the draft of the trip?", "Decline", [DOWN, ENTER]),
-]
-
-
-@pytest.mark.terminal
-def test_demo_trip_is_answered_by_keys(env: dict[str, str]) -> None:
-    with Screen(DEMO, env) as screen:
-        screen.until("You are asked")
-        for message, last, keys in TRIP:
-            if message:
-                prompt(screen, message)
-            screen.until(last)
-            screen.press(*keys)
-        assert screen.end() == 0
-        assert screen.restored
-    returned = screen.shown.split("demo.trip returned:")[1]
-    for line in (
-        'name        {"value": "Zoë"}',
-        'where       {"selected": "mountains"}',
-        'season      {"selected": "autumn"}',
-        'month       {"selected": "12"}',
-        'travellers  {"value": 2}',
-        'budget      {"value": 99.5}',
-        'train       {"value": false}',
-        "class       USER_CANCELLED: The user declined to answer.",
-        'contact     {"value": {"name": "Max"}}',
-        'seat        {"value": "window"}',
-        'book        {"confirmed": true}',
-        'delete      {"confirmed": true}',
-    ):
-        assert line in returned
-    account = returned.split("── The account")[1]
-    assert "15 questions: 12 accepted, 2 declined, 1 cancelled." in " ".join(account.split())
-    assert "person" in account
-    assert "script" not in account
 
 
 @pytest.mark.terminal

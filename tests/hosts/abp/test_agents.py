@@ -61,79 +61,7 @@ def json_rpc(*arguments: str, **more: Json) -> AbpAgent:
     return AbpAgent("--app", "demo", *arguments, **more)
 
 
-KINDS: dict[str, tuple[str, Json, Json, Json]] = {
-    "input": (
-        "elicitation/input",
-        {"prompt": "Whose?", "schema": {"type": "string", "minLength": 2}},
-        {"value": "Ada"},
-        {"value": "Ada"},
-    ),
-    "preference": (
-        "elicitation/preference",
-        {"prompt": "Whose?", "schema": {"type": "string"}, "default": "aisle"},
-        {"value": "window"},
-        {"value": "window"},
-    ),
-    "confirm": (
-        "elicitation/confirm",
-        {"message": "Whose?"},
-        {"confirmed": False},
-        {"confirmed": False},
-    ),
-    "select": (
-        "elicitation/select",
-        {"prompt": "Whose?", "options": [{"value": "a", "label": "A"}, {"value": 2, "label": "B"}]},
-        {"selected": 2},
-        {"selected": 2},
-    ),
-    "resource": (
-        "elicitation/resource",
-        {"type": "text", "prompt": "Whose?"},
-        {"content": "hello", "mimeType": "text/plain"},
-        {"content": "hello", "mimeType": "text/plain"},
-    ),
-    "sampling": ("sampling/create", {"task": "Whose?"}, {"result": "Ada's."}, {"result": "Ada's."}),
-}
-
-
-@pytest.mark.parametrize(("method", "params", "data", "got"), KINDS.values(), ids=KINDS)
-def test_each_kind_is_asked_and_answered(
-    asked: AbpAgent, method: str, params: Json, data: Json, got: Json
-) -> None:
-    call = asked.ask(method, **params)
-    question = asked.question()
-    assert question["method"] == method
-    shown = {name: each for name, each in question["params"].items() if name != "operationId"}
-    assert shown == params
-    asked.answer(question, data)
-    response = asked.response(call)["result"]["data"]
-    assert response["success"] is True
-    assert response["data"] == got
-    who = "model" if method == "sampling/create" else "person"
-    assert response["metadata"]["answeredBy"] == who
-    assert response["metadata"]["route"] == "abp"
-
-
 CANCELLED = {"success": False, "cancelled": True, "error": {"code": "USER_CANCELLED"}}
-ENDS: dict[str, tuple[Json, str, str]] = {
-    "declined": (CANCELLED, "USER_CANCELLED", "declined"),
-    "it cannot ask": (
-        {"success": False, "error": {"code": "NOT_SUPPORTED", "message": "No screen."}},
-        "NOT_SUPPORTED",
-        "unsupported",
-    ),
-}
-
-
-@pytest.mark.parametrize(("response", "code", "outcome"), ENDS.values(), ids=ENDS)
-def test_outcome_of_the_agent_is_what_the_app_gets(
-    asked: AbpAgent, response: Json, code: str, outcome: str
-) -> None:
-    call = asked.ask("elicitation/confirm", message="Go on?")
-    asked.answer(asked.question(), **response)
-    got = asked.response(call)["result"]["data"]
-    assert (got["success"], got["error"]["code"]) == (False, code)
-    assert got["metadata"]["outcome"] == outcome
 
 
 def test_invalid_answer_of_the_agent_is_asked_again(asked: AbpAgent) -> None:
@@ -178,13 +106,6 @@ def test_notifications_of_the_app_reach_the_agent(agent: AbpAgent) -> None:
     assert told == {"added": ["demo.grown"], "removed": [], "changed": []}
     listed = agent.result("capabilities/list", {})
     assert "demo.grown" in [each["name"] for each in listed]
-
-
-def test_failure_keeps_the_apps_message(asked: AbpAgent) -> None:
-    failed = asked.call("demo.fail")
-    assert failed["success"] is False
-    assert failed["error"]["code"] == "PRINTER_JAM"
-    assert failed["error"]["alternatives"] == ["demo.file"]
 
 
 def test_cancelled_call_withdraws_its_question(agent: AbpAgent) -> None:

@@ -29,25 +29,6 @@ def typed(prompt: str, **schema: Json) -> str:
 
 
 TEXT = typed("Who travels?", type="string")
-FIELDS = typed(
-    "Whom to book?",
-    type="object",
-    properties={
-        "name": {"type": "string", "title": "Name", "description": "As on the ticket"},
-        "age": {"type": "integer", "title": "Age", "minimum": 0},
-        "class": {"enum": ["first", "second"], "title": "Class", "default": "second"},
-        "note": {"type": "string", "title": "Note"},
-    },
-    required=["name", "age", "class"],
-)
-ADDRESS = typed(
-    "Where to?",
-    type="object",
-    properties={
-        "at": {"type": "object", "title": "At", "properties": {"zip": {"type": "integer"}}}
-    },
-    required=["at"],
-)
 
 
 @dataclass
@@ -138,26 +119,6 @@ def test_chat_question_names_the_app_the_limits_and_the_way_out(chat: Chat) -> N
     assert all(words in said for words in ("`/decline`", "“no answer”", "`/cancel`", "`/answer`"))
     assert "/skip" not in said
     chat.say("/cancel")
-
-
-def test_several_fields_are_asked_one_after_the_other(chat: Chat) -> None:
-    first = chat.say(FIELDS)
-    assert first.startswith(
-        "demo asks: Whom to book?\n\ndemo asks (1 of 4): Name\n\nAs on the ticket"
-    )
-    assert chat.say("Ann").startswith("demo asks (2 of 4): Age\n\nA whole number, at least 0.")
-    assert "- first\n- second (proposed)" in chat.say("41")
-    assert "`/skip` leaves this empty" in chat.say("first")
-    response = chat.answer("/skip")
-    assert response["data"] == {"value": {"name": "Ann", "age": 41, "class": "first"}}
-    assert response["metadata"]["route"].startswith("acp-chat (a prompt for each field")
-
-
-def test_object_is_typed_as_json(chat: Chat) -> None:
-    assert "JSON that fits" in chat.say(ADDRESS)
-    wrong = chat.say('{"zip": "x"}')
-    assert "That is no answer: " in wrong
-    assert chat.answer('{"zip": 4051}')["data"] == {"value": {"at": {"zip": 4051}}}
 
 
 # --- what is none ---------------------------------------------------------------------------------
