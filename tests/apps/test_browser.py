@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from html import escape
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,7 +30,6 @@ from support.tool_pages import accepted, lend
 from abp_bridge.apps import demo
 from abp_bridge.apps.browser import files
 from abp_bridge.apps.browser.app import GONE, BrowserApp
-from abp_bridge.apps.demo.site import DemoPage
 from abp_bridge.core.answer import Answer
 from abp_bridge.core.capability import AppInfo, CallResult
 from abp_bridge.core.ledger import Notice, NoticeKind
@@ -924,38 +922,6 @@ def test_the_demo_pages_manifest_names_what_its_script_does() -> None:
         if not each.get("hidden")
     ]
     assert stated["capabilities"] == told
-
-
-async def test_demo_page_plays_every_step_of_its_script() -> None:
-    person, app, calls = Person(answer=YES), DemoPage(SETTINGS), count(1)
-
-    async def call(name: str, **params: Json) -> Any:
-        result = await app.call_capability(f"demo.{name}", params, str(next(calls)))
-        return result.data if result.failure is None else str(result.failure)
-
-    with anyio.fail_after(PATIENCE * 2):
-        async with app.open_app(person):
-            asked = await call("ask_all", requests=[CONFIRM, CONFIRM])
-            assert asked[1]["data"] == {"confirmed": True}
-            assert await call("work") == {"sorted": 4}
-            assert [report.value for report in person.progress] == [1.0, 2.0, 2.0, 0.75, 4.0]
-            assert await call("echo", value=[1, {"a": None}]) == [1, {"a": None}]
-            assert await call("fail") == "PRINTER_JAM: The printer is jammed (retryable)"
-            assert (await call("file"))["mimeType"] == "image/png"
-            assert await call("tell", event="x", times=3) == "told"
-            assert [notice.name for notice in person.notices].count("notifications/x") == 3
-            assert len(await call("trip")) == 15
-            assert "demo.grown" not in [each.name for each in await app.capabilities()]
-            await call("grow")
-            assert "demo.grown" in [each.name for each in await app.capabilities()]
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(app.call_capability, "demo.hold", {}, "held")
-                await person.until(lambda: any(each.operation == "hold" for each in person.notices))
-                await app.cancel_call("held", "enough")
-            assert (await app.render_pdf()).startswith(b"%PDF-")
-            await call("leave")
-            await person.until(lambda: person.reasons)
-            assert person.reasons == ["its page went to about:blank"]
 
 
 async def test_killed_browser_ends_its_question_and_can_be_reconnected(mark: str) -> None:

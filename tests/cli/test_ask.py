@@ -18,7 +18,7 @@ from typing import Any, Self
 import pytest
 from support.browser import Browser
 from support.harness import PATIENCE, environment, run
-from support.terminal import CTRL_C, DOWN, ENTER, ESCAPE, Screen, Tty
+from support.terminal import DOWN, ENTER, Screen, Tty
 
 Json = Any
 
@@ -83,11 +83,6 @@ def test_ask_uses_the_timeout_of_a_request_in_a_file(tmp_path: Path) -> None:
     assert (ended.returncode, json.loads(ended.stdout)["error"]["code"]) == (1, "TIMEOUT")
 
 
-def test_ask_uses_the_timeout_option_for_a_request_without_one(tmp_path: Path) -> None:
-    ended = ask("confirm", "Go on?", "--timeout", "0.05", *answer(tmp_path, {"action": "silence"}))
-    assert json.loads(ended.stdout)["error"]["message"] == "nobody answered within 0.05 s"
-
-
 def test_ask_reads_a_named_file_only_inside_a_granted_root(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     named = json.dumps({"prompt": "Notes?", "uri": str(tmp_path / "notes.txt")})
@@ -134,13 +129,6 @@ def test_ask_answers_a_wrong_command_line_with_the_right_one(words: list[str], s
     assert (ended.returncode, ended.stdout) == (2, "")
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_ask_help_has_examples_and_exit_codes() -> None:
-    helped = ask("--help").stdout
-    assert 'abp-bridge ask select "Which season?" spring summer autumn' in helped
-    assert "./program | abp-bridge ask -" in helped
-    assert "Exit code:\n  0  it was answered" in helped
 
 
 # --- exit codes -----------------------------------------------------------------------------------
@@ -229,16 +217,6 @@ def test_ask_asks_at_the_terminal() -> None:
 
 
 @pytest.mark.terminal
-def test_ask_shows_the_name_of_the_requester() -> None:
-    words = ["--as", "deploy.sh", "confirm", "Go on?"]
-    with Screen([*ASK, *words], environment(TERM="xterm-256color")) as screen:
-        screen.until("● deploy.sh asks")
-        screen.until("Decline")
-        screen.press(ESCAPE)
-        assert screen.end() == 1
-
-
-@pytest.mark.terminal
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_ask_restores_the_terminal_after_a_signal(number: signal.Signals) -> None:
     with Screen([*ASK, "confirm", "Go on?"], environment(TERM="xterm-256color")) as screen:
@@ -264,18 +242,6 @@ def test_ask_waits_for_another_program_at_the_terminal(script: str) -> None:
         screen.until("Answer:")
         screen.press("Ada", ENTER)
         assert screen.end() == 0
-
-
-@pytest.mark.terminal
-def test_ask_that_waits_for_the_terminal_ends_on_ctrl_c() -> None:
-    with Screen([*ASK, "confirm", "Go on?"], environment(TERM="xterm-256color")) as screen:
-        with open(screen.name, "rb") as other:
-            fcntl.flock(other, fcntl.LOCK_EX)
-            screen.until("has its answer at the same terminal")
-            screen.press(CTRL_C)
-            assert screen.end() == 128 + signal.SIGINT
-        with open(screen.name, "rb") as free:  # nothing waits for it any more
-            fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.terminal
@@ -558,37 +524,6 @@ def test_ask_stream_writes_notifications_to_stderr(always: list[str]) -> None:
         "abp-bridge: trip: 1 of 4 Searching",
         "abp-bridge: elicitation/confirm came without an id, so that nothing can answer it",
     ]
-
-
-@pytest.mark.terminal
-def test_ask_stream_at_the_terminal_shows_one_question_at_a_time(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    command = ["sh", "-c", f'exec "$@" <{tmp_path}/pipe >{tmp_path}/out', "sh", *ASK, "-"]
-    changed = {"field": "x", "newValue": 1}
-    told = {"jsonrpc": "2.0", "method": "notifications/state/changed", "params": changed}
-    with (
-        Screen(command, environment(TERM="xterm-256color")) as screen,
-        open(tmp_path / "pipe", "w", buffering=1) as pipe,
-    ):
-        print(
-            json.dumps(confirm(1, "First?")), json.dumps(confirm(2, "Second?")), sep="\n", file=pipe
-        )
-        screen.until("First?")
-        screen.until("Decline")
-        print(json.dumps(told), file=pipe)
-        screen.until("a program: x is now 1")
-        screen.until("Decline")
-        pipe.close()
-        assert "Second?" not in screen.shown
-        screen.press(CTRL_C)
-        screen.until("cancelled")
-        screen.until("Second?")
-        screen.until("Decline")
-        screen.press(ENTER)
-        assert screen.end() == 0
-    answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    first, second = (each["result"] for each in answers)
-    assert (first["metadata"]["outcome"], second["data"]) == ("cancelled", {"confirmed": True})
 
 
 @pytest.mark.terminal

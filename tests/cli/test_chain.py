@@ -6,18 +6,13 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
-import mcp_types as types
 import pytest
 from support.apps.exotic_server import SAMPLING
-from support.browser import Browser
-from support.harness import RawHost, hosted
-from support.listening import Listening, listening
+from support.harness import RawHost
+from support.listening import listening
 from support.paths import APPS, DOCS
 
 Json = Any
@@ -208,66 +203,3 @@ def test_server_behind_two_bridges_arrives_as_documented(
         if name in ARRIVES:
             said = json.dumps(ARRIVES[name]).replace("{origin}", origin).replace("{server}", asks)
             assert there[name] == json.loads(said)
-
-
-WAYS = ("socket", pytest.param("page", marks=pytest.mark.browser))
-
-
-@contextmanager
-def far(app: str, way: str) -> Iterator[Host]:
-    """A host of a bridge whose app is one that listens, and whose own is `app`."""
-    with listening("--app", app) as running, Host("--app", getattr(running, way)) as host:
-        host.initialize(elicitation={})
-        host.words(host.begin_call("abp_connect"))
-        yield host
-        assert host.end() == 0
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_question_of_a_cancelled_call_is_cancelled_at_the_server(tmp_path: Path, way: str) -> None:
-    log = tmp_path / "heard"
-    with far(server("legacy", log), way) as host:
-        call = host.ask("ask", a="x")
-        asked = host.asked(call)
-        host.send("notifications/cancelled", {"requestId": call})
-        assert host.notified("notifications/cancelled")["requestId"] == asked["id"]
-        call = host.ask("roots")  # which is answered after that
-        host.response(call)
-        heard = [json.loads(line) for line in log.read_text().splitlines()]
-    [answer] = [each["result"] for each in heard if each.get("id") == 101]
-    assert answer["action"] == "cancel"
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[Listening]:
-    with listening("--app", "demo") as running:
-        yield running
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_file_and_model_answer_come_through_two_bridges(demo: Listening, way: str) -> None:
-    visitor = Browser()
-
-    async def person(params: Any) -> types.ElicitResult:
-        await anyio.to_thread.run_sync(visitor.open, params.url)
-        await anyio.to_thread.run_sync(visitor.give, "a.bin", "application/x-own", b"\x00\xff" * 9)
-        return types.ElicitResult(action="accept")
-
-    async def model(context: Any, params: types.CreateMessageRequestParams) -> Any:
-        [message] = params.messages
-        said = types.TextContent(text=f"heard: {text_of(message)}")
-        return types.CreateMessageResult(role="assistant", content=said, model="m-1")
-
-    options = ("--app", getattr(demo, way))
-    async with hosted(*options, answer=person, sampling=model) as host:
-        given = (await host.ask("elicitation/resource", type="file", prompt="Which?"))["data"]
-        content = Path(given["savedTo"]).read_bytes()  # as the data of any call
-        said = await host.ask("sampling/create", task="Sum it up", context={"page": 7})
-    assert (content, given["mimeType"]) == (b"\x00\xff" * 9, "application/x-own")
-    assert said["data"] == {"result": 'heard: Sum it up\n\n{"page": 7}'}
-    assert said["metadata"]["answeredBy"] == "model"
-
-
-def text_of(message: types.SamplingMessage) -> str:
-    assert isinstance(message.content, types.TextContent)
-    return message.content.text

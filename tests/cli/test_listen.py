@@ -398,37 +398,6 @@ async def test_listen_page_is_an_app_of_another_bridge(demo: Listening) -> None:
     await ask_through(demo.page, *ASKED)
 
 
-@pytest.mark.browser
-async def test_listen_page_passes_notifications_and_cancels(tmp_path: Path) -> None:
-    async with puppets(tmp_path) as apps:
-        with listening("--app", apps.target) as running:
-            async with hosted("--app", running.page) as host, anyio.create_task_group() as tasks:
-                results: list[str] = []
-
-                async def call() -> None:
-                    work = {"capability": "work", "params": {"a": 1}, "timeout": 0.5}
-                    results.append(text(await host.client.call_tool("abp_call", work)))
-
-                tasks.start_soon(call)
-                app = await apps.app()
-                await app.open("work")
-                asked = (await app.next("capabilities/call"))["params"]
-                assert (asked["capability"], asked["params"]) == ("work", {"a": 1})
-                named = {"operationId": asked["options"]["callId"]}
-                state = {"field": "mood", "newValue": "fine"}
-                await app.send(method="notifications/state/changed", params=state)
-                await app.send(method="notifications/progress", params={**named, "progress": 1})
-                cancelled = await app.next("capabilities/cancel")
-                assert cancelled["params"]["callId"] == named["operationId"]
-                result = {**cancelled["params"], "cancelled": True}
-                await app.send(id=cancelled["id"], result=result)
-                while not results:
-                    await anyio.lowlevel.checkpoint()
-                (told,) = (await host.status())["apps"].values()
-            assert results[0].startswith("TIMEOUT")
-            assert list(told["state"]) == ["mood"]
-
-
 @asynccontextmanager
 async def tab(browser: Browser) -> AsyncIterator[Page]:
     context = await browser.new_context()

@@ -16,7 +16,7 @@ from support.browser import type_on_the_page
 from support.harness import environment
 from support.paths import APPS
 from support.puppets import scripted
-from support.terminal import CTRL_C, DOWN, ENTER, Screen
+from support.terminal import DOWN, ENTER, Screen
 
 from abp_bridge.cli.parameters import ParameterError, read_parameters
 from abp_bridge.cli.terminal_view import JsonView, Offer, Output, TextView, parameter_lines
@@ -254,43 +254,6 @@ def test_try_shows_the_link_of_the_page_without_a_browser() -> None:
 NOT_ITS_OPTIONS = r"--page open|--tty|--notify|--ask-via-model|--questions-api"
 
 
-@pytest.mark.terminal
-def test_try_shows_until_when_the_page_waits() -> None:
-    with Screen([*TRY, *asking(SECRET)], ENV, columns=40) as screen:
-        screen.until("Esc cancels")
-        screen.press(ENTER)
-        screen.until("Ctrl-C cancels the")
-        assert re.search(r"Waits for you on that page, until\s\d\d:\d\d;", screen.shown)
-        screen.press(CTRL_C)
-        screen.until("1 question: 1 cancelled.")
-        assert screen.end() == 0
-    assert "Ctrl-C once more ends" in screen.shown
-
-
-@pytest.mark.terminal
-def test_try_shows_an_address_of_the_app_as_such() -> None:
-    server = shlex.join([sys.executable, str(EXOTIC), "legacy"])
-    with Screen([*TRY, f"mcp:{server}", "url"], ENV) as screen:
-        screen.until("Esc cancels")
-        assert "It asks you to open https://" in screen.shown
-        assert "page of the bridge's own" not in screen.shown
-        assert "Here:" not in screen.shown
-        screen.press(ENTER)
-        screen.until("1 question: 1 accepted")
-        assert screen.end() == 0
-
-
-@pytest.mark.terminal
-def test_try_ends_its_wait_when_the_page_is_answered() -> None:
-    with Screen([*TRY, *asking(SECRET)], ENV) as screen:
-        screen.until("Esc cancels")
-        screen.press(ENTER)
-        screen.until("Ctrl-C cancels the")
-        type_on_the_page(screen.shown, "hunter2")
-        screen.until("1 question: 1 accepted")
-        assert screen.end() == 0
-
-
 # --- without a terminal ---------------------------------------------------------------------------
 
 
@@ -312,15 +275,6 @@ def test_try_reports_a_browser_that_fails() -> None:
     assert "/bin/false failed" in said
     assert "be asked at a terminal (abp-bridge try in a terminal)" in said
     assert not re.search(NOT_ITS_OPTIONS, said)
-
-
-@pytest.mark.network
-def test_try_lists_setup_hints_as_json() -> None:
-    [row] = events(run(*asking(SECRET), "--json"))["account"]["questions"]
-    assert row["ways"] == [
-        "--on page where a browser can be opened: you are asked on a page of the bridge's own",
-        "abp-bridge try in a terminal: you are asked there",
-    ]
 
 
 @pytest.mark.network

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from support.json_strategies import broken_schemas, json_values
 
 from abp_bridge.core import schema
-from abp_bridge.core.json_value import json_equal, type_of
+from abp_bridge.core.json_value import type_of
 from abp_bridge.core.schema import MAX_LEVELS, MAX_PROBLEMS, SCHEMA_LEVELS
 
 Json = Any
@@ -483,28 +483,6 @@ def test_only_the_first_problems_are_reported() -> None:
     assert problems == [
         f'[{number}] must be a whole number, not "x"' for number in range(MAX_PROBLEMS)
     ]
-
-
-SAME: dict[str, tuple[Json, Json, bool]] = {
-    "1 and 1.0": (1, 1.0, True),
-    "1 and true": (1, True, False),
-    "0 and false": (0, False, False),
-    "true and true": (True, True, True),
-    "1 and '1'": (1, "1", False),
-    "lists": ([1, [2]], [1.0, [2]], True),
-    "lists of other lengths": ([1], [1, 1], False),
-    "lists with true in them": ([1], [True], False),
-    "objects in another order": ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
-    "objects with other members": ({"a": 1}, {"b": 1}, False),
-    "objects with true in them": ({"a": 1}, {"a": True}, False),
-    "null and nothing else": (None, False, False),
-}
-
-
-@pytest.mark.parametrize(("a", "b", "alike"), SAME.values(), ids=SAME)
-def test_equality_is_jsons(a: Json, b: Json, alike: bool) -> None:
-    assert json_equal(a, b) is alike
-    assert json_equal(b, a) is alike
 
 
 TYPES: dict[str, Json] = {

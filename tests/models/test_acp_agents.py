@@ -13,7 +13,7 @@ import anyio
 import pytest
 from support.acp_harness import check_client
 from support.agents import LIMIT, PNG, acp, install, user, with_image
-from support.harness import PATIENCE, run
+from support.harness import PATIENCE
 from support.paths import APPS, TESTS
 
 from abp_bridge.jsonrpc import program_lines as lines
@@ -270,11 +270,3 @@ async def test_an_agent_of_the_official_sdk(heard: Heard, tmp_path: Path) -> Non
     passed = [json.loads(line) for line in log.read_text().splitlines()]
     told = [message for way, message in passed if way == "incoming"]
     check_client(told, [message for way, message in passed if way == "outgoing"])
-
-
-def test_one_is_tried_from_a_shell(heard: Heard, tmp_path: Path) -> None:
-    program = [sys.executable, str(APPS / "acp_model.py"), str(tmp_path / "heard")]
-    ended = run("agents", f"acp:{shlex.join(program)}", "--ask", "use")
-    assert ended.returncode == 1
-    assert "brought no answer (FAILED): it has used a tool without asking" in ended.stderr
-    assert "--tools lets it use them" in ended.stderr

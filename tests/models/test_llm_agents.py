@@ -474,16 +474,3 @@ def test_the_list_says_which_providers_can_be_had_and_loads_none(
     ]
     assert "abp_bridge.models.llm" in listed.stderr
     assert not any(name in listed.stderr for name in ("pydantic", "httpx2", "google.genai", KEY))
-
-
-def greet(request: Request) -> Reply:
-    return Reply(WIRES["address"].stream(), "text/event-stream")
-
-
-@pytest.mark.network
-def test_one_is_tried_from_a_shell() -> None:
-    with serving(greet) as url:
-        tried = run("agents", f"{url}/v1#m", "--ask", "Hello")
-    assert (tried.returncode, tried.stdout, tried.stderr) == (0, "Grüße\n", "")
-    kept = run("agents", "openai:m", "--ask", "Hello", "--resume", "one")
-    assert (kept.returncode, "keeps no conversation" in kept.stderr) == (2, True)

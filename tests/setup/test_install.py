@@ -5,7 +5,6 @@ The file afterwards, a second run that changes nothing, and the way back to the 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import stat
@@ -187,20 +186,6 @@ def test_relative_file_in_a_command_is_reported(bridge: Bridge, home: Path) -> N
     assert "in its place" not in bridge(*server, f"{home}/app.py")[1]
 
 
-def test_uninstall_removes_only_folders_that_install_made(bridge: Bridge, home: Path) -> None:
-    file = file_of("goose")
-    (home / ".config").mkdir()
-    bridge("install", "goose", "--yes")
-    write(file.parent / "theirs", "since")
-    bridge("uninstall", "goose", "--yes")
-    assert [each.name for each in file.parent.iterdir()] == ["theirs"]
-    (file.parent / "theirs").unlink()
-    file.parent.rmdir()
-    bridge("install", "goose", "--yes")
-    bridge("uninstall", "goose", "--yes")
-    assert [*(home / ".config").iterdir()] == []
-
-
 def test_folder_that_cannot_be_written_is_reported_and_not_left(
     bridge: Bridge, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,25 +223,6 @@ def test_install_keeps_what_the_user_changed_in_our_entry(bridge: Bridge) -> Non
     assert file.read_text() == "\n[mcp_servers.docs]\ncommand = 'x'\n"
 
 
-def is_same(one: bytes, other: bytes) -> bool:
-    """But for blanks: a long list is broken into lines."""
-    return b"".join(one.split()) == b"".join(other.split())
-
-
-@pytest.mark.parametrize("host", ["codex", "gemini", "opencode"])
-def test_install_keeps_arguments_that_the_user_added(host: str, bridge: Bridge) -> None:
-    file = file_of(host)
-    assert bridge("install", host, "--app", "demo", "--yes")[0] == 0
-    file.write_text(file.read_text().replace('"demo"', '"demo", "--output-dir", "/out"'))
-    mine = file.read_bytes()
-    assert bridge("install", host)[1].startswith("Nothing to do")
-    assert bridge("install", host, "--app", "demo:page", "--yes")[0] == 0
-    assert b'"/out"' in mine
-    assert is_same(file.read_bytes(), mine.replace(b'"demo"', b'"demo:page"'))
-    assert bridge("install", host, "--env", "ABP_PAGE=off", "--yes")[0] == 0
-    assert b'"--page"' not in file.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("there", "given", "after"),
     [
@@ -279,13 +245,6 @@ def test_env_option_replaces_the_same_option_in_an_entry(
     name, _, value = given.partition("=")
     assert server.launch is not None
     assert server.launch.env[name] == value
-
-
-def test_backup_is_of_the_file_before_the_first_install(bridge: Bridge) -> None:
-    file = write(file_of("cursor"), '{"a": {}}\n')
-    bridge("install", "cursor", "--yes")
-    bridge("install", "cursor", "--app", "demo", "--yes")
-    assert file.with_name(file.name + BACKUP).read_text() == '{"a": {}}\n'
 
 
 def test_uninstall_keeps_what_was_changed_since(bridge: Bridge) -> None:
@@ -512,13 +471,6 @@ def test_programs_get_an_object(bridge: Bridge) -> None:
     assert any("-" in line for line in shown["diff"])
 
 
-def test_print_shows_the_entry_alone(bridge: Bridge) -> None:
-    code, said = bridge("install", "vscode", "--app", "demo", "--print")
-    assert (code, file_of("vscode").exists()) == (0, False)
-    args = ["serve", "--app", "demo", "--page", "open"]
-    assert json.loads(said)["servers"]["abp"]["args"] == args
-
-
 def test_terminal_codes_in_a_file_are_escaped(bridge: Bridge, home: Path) -> None:
     entry = '"abp\\u001b[2J\\nforged": {"command": "/gone/abp-bridge"}'
     write(home / ".mcp.json", f'{{"mcpServers": {{{entry}}}, "servers": {{{entry}}}}}')
@@ -531,35 +483,6 @@ def test_terminal_codes_in_a_file_are_escaped(bridge: Bridge, home: Path) -> Non
     ]
     assert [each for each in said if "\x1b" in each or "\nforged" in each] == []
     assert "\\u001b[2J" in said[3]
-
-
-def run_encoded(encoding: str, *words: str) -> str:
-    """Run a command with a stdout of this encoding: what it writes there."""
-    with pytest.MonkeyPatch.context() as patch:
-        out = io.BytesIO()
-        patch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding=encoding, write_through=True))
-        assert main(words) == 0
-        return out.getvalue().decode(encoding)
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_install_on_a_terminal_without_utf_8(
-    encoding: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(home / "Björn \U0001f600"))
-    before = '[mcp_servers.db]\ncommand = "npx"\nargs = ["--connect", "db://u:s3cret@h/x"]\n'
-    file = write(file_of("codex"), before)
-    wrap = ("codex", "--wrap", "db", "--yes")
-    for command, after in (("install", True), ("uninstall", False)):
-        said = run_encoded(encoding, command, *wrap)
-        assert ('"mcp"' in file.read_text(), "Done: " in said, "s3cret" in said) == (
-            after,
-            True,
-            False,
-        )
-        told = json.loads(run_encoded(encoding, command, *wrap, "--json"))
-        assert (told["status"], told["file"]) == ("nothing to do", str(file))
-    assert "config.toml" in run_encoded(encoding, "install", "--list")
 
 
 def test_all_hosts_are_listed(bridge: Bridge) -> None:
@@ -643,32 +566,6 @@ def test_wrap_and_unwrap_of_a_server(host: str, bridge: Bridge) -> None:
     assert again.startswith('Nothing to do: "mongodb" does not go through abp-bridge in ')
 
 
-@pytest.mark.parametrize(
-    ("host", "gone"),
-    [
-        ("cursor", "/gone/bin/python -m abp_bridge"),
-        ("opencode", "/gone/bin/python -m abp_bridge"),
-        ("codex", "/gone/bin/abp-bridge"),
-    ],
-)
-def test_wrap_updates_a_server_behind_a_bridge_that_moved(
-    host: str, gone: str, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write(file_of(host), MONGODB[host])
-    with monkeypatch.context() as moved:
-        moved.setattr(install, "own_command", gone.split)
-        assert bridge("install", host, "--wrap", "mongodb", "--yes")[0] == 0
-    (before,) = servers_of(host)
-    code, said = bridge("install", host, "--wrap", "mongodb", "--yes")
-    assert (code, "Done: " in said) == (0, True), said
-    (server,) = servers_of(host)
-    assert server.launch is not None
-    assert ([server.launch.command], server.own) == (OURS, before.own)
-    assert bridge("install", host, "--wrap", "mongodb")[1].startswith("Nothing to do")
-    assert bridge("uninstall", host, "--wrap", "mongodb", "--yes")[0] == 0
-    assert file.read_text() == MONGODB[host]
-
-
 def test_server_that_the_user_put_behind_us_is_updated_and_unwrapped(bridge: Bridge) -> None:
     words = '"command": "/gone/abp-bridge", "args": ["mcp", "--timeout", "9", "--", "npx", "-y"]'
     content = f'{{"mcpServers": {{"db": {{{words}}}}}}}'
@@ -703,23 +600,6 @@ def test_wrap_of_arguments_that_are_not_a_list_of_texts_is_refused(
     code, said = bridge(command, host, "--wrap", "db", "--yes")
     assert (code, '"db" has arguments that are no list of texts' in said) == (2, True), said
     assert file.read_text() == content
-
-
-def test_unwrap_of_changed_file_keeps_comments_and_names_what_stays(bridge: Bridge) -> None:
-    command = '["npx", // ticket 12\n"-y", "m"]'
-    before = f'{{"mcp": {{"mongodb": {{"type": "local", "command": {command}}}}}}}\n'
-    file = write(file_of("opencode"), before)
-    backup = file.with_name(file.name + BACKUP)
-    bridge("install", "opencode", "--wrap", "mongodb", "--yes")
-    file.write_text(file.read_text() + "// since\n")
-    code, said = bridge("uninstall", "opencode", "--wrap", "mongodb", "--yes")
-    assert (code, "What install may have added stays: timeout." in said) == (0, True)
-    assert f"before --wrap stays in {backup.name}" in said
-    assert "// ticket 12" in file.read_text()
-    assert file.read_text().endswith("// since\n")
-    assert backup.read_text() == before
-    (server,) = servers_of("opencode")
-    assert server.launch == Launch("npx", ("-y", "m"))
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
@@ -766,12 +646,6 @@ def test_new_server_is_installed_behind_us(bridge: Bridge) -> None:
     assert server.own == ("mcp", "--timeout", "240s", *words[2:])
     code, said = bridge("uninstall", "opencode", "--name", "db", "--yes")
     assert code == 0, said
-
-
-def test_uninstall_of_a_wrapped_server_says_that_it_is_removed(bridge: Bridge) -> None:
-    write(file_of("cursor"), MONGODB["cursor"])
-    bridge("install", "cursor", "--wrap", "mongodb", "--yes")
-    assert "--wrap mongodb keeps it" in bridge("uninstall", "cursor", "--name", "mongodb")[1]
 
 
 def test_agent_is_installed_behind_us(bridge: Bridge, home: Path) -> None:
@@ -908,22 +782,6 @@ def test_entry_that_overrides_a_projects_is_reported(bridge: Bridge, home: Path)
     assert bridge("uninstall", "claude", "--project", "--yes")[0] == 0
 
 
-def test_print_of_claude_command_says_what_to_run_first(
-    home: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (home / ".git").mkdir()
-    servers = {str(home): {"mcpServers": {"docs": {**DOCS, "env": {"TOKEN": "t-123"}}}}}
-    write(home / ".claude.json", json.dumps({"projects": servers}))
-    assert main(["install", "claude", "--wrap", "docs", "--print"]) == 0
-    said = capfd.readouterr()
-    assert said.out.startswith("claude mcp add-json --scope local docs ")
-    assert said.err.splitlines() == [
-        f"abp-bridge: this is for {home} alone: run it in this folder",
-        "abp-bridge: one of this name is there: claude mcp remove --scope local docs comes first",
-        f"abp-bridge: {install.HIDDEN_HERE}",
-    ]
-
-
 def test_entry_that_claude_code_removes_in_another_folder_is_not_replaced(
     bridge: Bridge, home: Path, claude: Claude
 ) -> None:
@@ -937,24 +795,6 @@ def test_entry_that_claude_code_removes_in_another_folder_is_not_replaced(
     assert (code, f"The file as it was before is in {backup}" in said) == (2, True)
     assert json.loads(backup.read_text()) == before
     assert json.loads(file.read_text())["projects"]["/b"]["mcpServers"] == {}
-
-
-def test_install_updates_the_entry_that_claude_code_has_for_one_folder(
-    bridge: Bridge, home: Path, claude: Claude
-) -> None:
-    (home / ".git").mkdir()  # above it there may be another
-    ours = {"command": "/gone/abp-bridge", "args": ["serve"]}
-    before = {"mcpServers": {}, "projects": {str(home): {"mcpServers": {"abp": ours}}}}
-    file = write(home / ".claude.json", json.dumps(before))
-    assert bridge("install", "claude", "--app", "demo", "--yes")[0] == 0
-    local = json.loads(file.read_text())["projects"][str(home)]["mcpServers"]["abp"]
-    assert (local["command"], local["args"][:3]) == (OURS[0], ["serve", "--app", "demo"])
-    code, said = bridge("uninstall", "claude", "--yes")
-    assert (code, f'"abp" is not in {file} (for {home} alone)' in said) == (0, True)
-    assert json.loads(file.read_text()) == {
-        "mcpServers": {},
-        "projects": {str(home): {"mcpServers": {}}},
-    }
 
 
 # What Claude Code does wrong -> whether the old entry is there again.

@@ -6,7 +6,6 @@ import base64
 import json
 import resource
 import stat
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from fixture_maker.host import Bridge
 from fixture_maker.person import Filled, Person, person
 from support import in_process
 from support.harness import RawHost, run
-from support.paths import APPS
 from support.traces import written
 
 from abp_bridge.conformance.fixture import reduce
@@ -337,24 +335,6 @@ def test_too_many_secrets_end_the_recording_and_not_the_session(
     }
     (kept,) = parse_recordings(text)
     assert not kept.unfinished
-
-
-@pytest.mark.process
-def test_session_of_an_agent_behind_the_proxy_is_recorded(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.jsonl"
-    acp = [sys.executable, "-m", "abp_bridge", "acp", "--record", str(trace)]
-    agent = [sys.executable, str(APPS / "acp_agent.py")]
-    with RawHost(command=[*acp, "--", *agent]) as client:
-        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-        assert client.end() == 0
-    (made,) = parse_recordings(trace.read_text())
-    assert [(entry.sender, entry.to) for entry in made.entries if entry.kind == "message"] == [
-        ("host", "bridge"),
-        ("bridge", "agent"),
-        ("agent", "bridge"),
-        ("bridge", "host"),
-    ]
-    assert made.head.run == ("acp", "--", "{agent}")
 
 
 HEAD = '{"abp-trace": 1, "run": ["serve", "--app", "stdio:{app}"], "apps": {"app": "demo"}}\n'

@@ -8,50 +8,10 @@ import json
 from typing import Any
 
 import pytest
-from support.acp_harness import CANCELLED, FORM, Failed, accepting, labels, pressing, selected
+from support.acp_harness import CANCELLED, Failed, labels, pressing, selected
 from support.acp_proxy import CONFIRM, NO, YES, compact, form, opened, play, proxied
 
 Json = Any
-
-
-COLOURS = ["red", "green", "blue", "black", "white", "grey"]
-
-
-TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1}
-
-
-FORMS = [
-    ("confirm", CONFIRM, [YES], {"ok": True}),
-    ("select", form(colour={"type": "string", "enum": COLOURS}), ["white"], {"colour": "white"}),
-    ("several", form(tags=TAGS), ["☐ a", "☐ c", "Done (2 chosen)"], {"tags": ["a", "c"]}),
-    (
-        "fields",
-        form(ok={"type": "boolean"}, n={"type": "integer", "minimum": 1, "maximum": 3}),
-        ["Yes", "3", "Send"],
-        {"ok": True, "n": 3},
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("question", "buttons", "content"),
-    [each[1:] for each in FORMS],
-    ids=[each[0] for each in FORMS],
-)
-async def test_form_of_the_agent_is_asked_by_buttons(
-    question: Json, buttons: list[str], content: Json
-) -> None:
-    async with proxied(handler=pressing(*buttons)) as client:
-        session = await opened(client)
-        (said,) = await play(client, session, question)
-        assert (said["action"], said["content"]) == ("accept", content)
-        assert said["_meta"]["abp"]["answeredBy"] == "person"
-        shown = client.wire.sent("session/request_permission")
-        assert all(
-            len(step["options"]) <= 4 and step["toolCall"]["title"].startswith("fake asks: Well?")
-            for step in shown
-        )
-        assert client.wire.sent("elicitation/create") == []
 
 
 async def test_instant_choice_is_cancelled_for_the_agent() -> None:
@@ -61,13 +21,6 @@ async def test_instant_choice_is_cancelled_for_the_agent() -> None:
         assert (said["action"], said.get("content")) == ("cancel", None)
         assert said["_meta"]["abp"]["answeredBy"] == "nobody"
         assert "no person was asked" in said["_meta"]["abp"]["reason"]
-
-
-async def test_no_declines() -> None:
-    async with proxied(handler=pressing(NO)) as client:
-        session = await opened(client)
-        (said,) = await play(client, session, CONFIRM)
-        assert (said["action"], "content" in said) == ("decline", False)
 
 
 async def test_yes_of_an_unknown_client_confirms_nothing_destructive() -> None:
@@ -80,16 +33,6 @@ async def test_yes_of_an_unknown_client_confirms_nothing_destructive() -> None:
         assert (said["action"], said.get("content")) == ("cancel", None)
         [asked] = client.wire.sent("session/request_permission")
         assert labels(asked) == [NO, YES]
-
-
-async def test_unanswered_question_of_the_agent_times_out() -> None:
-    async with proxied(env={"ABP_QUESTION_TIMEOUT": "1"}) as client:
-        session = await opened(client)
-        (said,) = await play(client, session, CONFIRM)
-        assert (said["action"], said["_meta"]["abp"]["reason"]) == (
-            "cancel",
-            "nobody answered within 0.001 s",
-        )
 
 
 @pytest.mark.slow
@@ -168,36 +111,6 @@ async def test_invalid_form_is_cancelled() -> None:
         (said,) = await play(client, session, {"elicit": {"mode": "form", "message": 1}})
         assert said["action"] == "cancel"
         assert "an elicitation needs a message in words" in said["_meta"]["abp"]["reason"]
-
-
-async def test_url_question_of_the_agent_passes_to_a_client_with_urls() -> None:
-    def open_it(method: str, params: Json) -> Json:
-        return {"action": "decline"}
-
-    async with proxied(handler=open_it) as client:
-        session = await opened(client, {"elicitation": {"url": {}}})
-        (said,) = await play(client, session, REFUSED[1][1])
-        assert said == {"action": "decline"}
-
-
-async def test_form_of_the_agent_passes_to_a_client_with_forms() -> None:
-    async with proxied("--app", "demo", handler=accepting(name="Ann")) as client:
-        session = await opened(client, FORM)
-        (said,) = await play(client, session, form(name={"type": "string"}))
-        assert said == {"action": "accept", "content": {"name": "Ann"}}
-
-
-async def test_question_withdrawn_by_the_agent_is_closed() -> None:
-    async with proxied() as client:
-        session = await opened(client)
-        (said,) = await play(client, session, {"withdraw": form(ok={"type": "boolean"})["elicit"]})
-        assert said["code"] == -32800
-        asked = [
-            message["id"]
-            for message in client.wire.sent()
-            if message.get("method") == "session/request_permission"
-        ]
-        assert [params["requestId"] for params in client.wire.sent("$/cancel_request")] == asked
 
 
 @pytest.mark.parametrize(

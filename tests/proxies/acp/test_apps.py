@@ -8,49 +8,14 @@ from typing import Any
 
 import anyio
 import pytest
-from support.acp_harness import FORM, accepting, pressing, selected
-from support.acp_proxy import SHOWN, ask, opened, play, proxied
+from support.acp_harness import selected
+from support.acp_proxy import ask, opened, play, proxied
 from support.peer import PATIENCE
 from support.puppets import puppets
 
 Json = Any
 
 CONFIRM: Json = {"method": "elicitation/confirm", "params": {"message": "Sure?"}}
-
-
-@pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
-async def test_question_of_an_app_is_a_form_for_a_client_with_forms(app: str) -> None:
-    async with proxied("--app", app, handler=accepting(selected="5E")) as client:
-        session = await opened(client, FORM)
-        response = await ask(
-            client,
-            session,
-            "elicitation/select",
-            prompt="Which seat?",
-            options=["1A", "2B", "3C", "4D", "5E", "6F"],
-        )
-        assert response["data"] == {"selected": "5E"}
-        assert response["metadata"]["route"] == "acp-form"
-        (form,) = client.wire.sent("elicitation/create")
-        (call,) = client.wire.updates("tool_call")
-        assert (form["sessionId"], form["toolCallId"]) == (session, call["toolCallId"])
-        (after,) = client.wire.updates("tool_call_update")
-        assert (after["toolCallId"], after["status"]) == (call["toolCallId"], "completed")
-
-
-@pytest.mark.parametrize("app", ["demo", pytest.param("demo:page", marks=pytest.mark.browser)])
-@pytest.mark.slow
-async def test_question_of_an_app_is_buttons_for_a_client_without_forms(app: str) -> None:
-    options = [f"Seat {number}" for number in range(SHOWN)]
-    async with proxied("--app", app, handler=pressing("Seat 56")) as client:
-        session = await opened(client)
-        response = await ask(
-            client, session, "elicitation/select", prompt="Which seat?", options=options
-        )
-        assert response["data"] == {"selected": "Seat 56"}
-        shown = client.wire.sent("session/request_permission")
-        assert max(len(each["options"]) for each in shown) <= 4
-        assert len({each["toolCall"]["toolCallId"] for each in shown}) == 1
 
 
 async def test_notifications_of_apps_go_to_the_agent() -> None:
