@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
-from abp_bridge.core.answer import validate_answer
 from abp_bridge.core.menu import MAX_ENTRIES, MOST_ENTRIES, bounds, walk, with_default
 from abp_bridge.core.question import MISSING, Choice, Field, FieldType, Kind, Question
 
@@ -115,24 +111,3 @@ def test_null_is_a_default_only_if_it_is_a_choice() -> None:
     choices = (Choice("x", "x", "x"), Choice(None, "null", "none"))
     column = Field("a", FieldType.CHOICE, {"enum": ["x", None]}, choices=choices)
     assert with_default(column, [{"a": None}]).default is None
-
-
-@given(some.data())
-def test_every_walk_gives_a_list_within_its_bounds(data: some.DataObject) -> None:
-    least = data.draw(some.integers(0, 4))
-    field = guests(least, data.draw(some.integers(max(least, 1), 6)))
-    question = asked(replace(field, required=data.draw(some.booleans())))
-    walked, entered = walk(question), 0
-    step = next(walked)
-    while True:
-        answer: Json = {"name": f"n{entered}"} if len(step.fields) > 1 else {}
-        entered += bool(answer)
-        if step.fields[-1].type is FieldType.BOOLEAN:
-            answer["another_"] = data.draw(some.booleans())
-        try:
-            step = walked.send(answer)
-        except StopIteration as end:
-            content = end.value
-            break
-    assert len(content.get("guests", [])) == entered
-    assert validate_answer(question, content)[1] == []

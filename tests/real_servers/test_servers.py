@@ -125,20 +125,6 @@ def test_question_of_a_server_is_on_the_page(
         assert said.lower() in host.text(call).lower()
 
 
-def test_form_of_everything_is_on_the_page(person: Person) -> None:
-    server = [str(installed("everything")), "stdio"]
-    with Host(server, can=CANNOT, env=person.environment) as host:
-        host.greet()
-        names = {tool["name"] for tool in host.result("tools/list")["tools"]}
-        assert {"trigger-elicitation-request", "trigger-url-elicitation"} <= names
-        call = host.begin_call("trigger-elicitation-request")
-        page = person.look()
-        for label in ("String", "Boolean", "email", "integer", "Untitled"):
-            assert label.lower() in page.lower()
-        person.press(action="decline")
-        assert "declined" in host.text(call)
-
-
 # what a host answers at once, by itself
 INSTANT: dict[str, Json] = {
     "yes": {"result": {"action": "accept", "content": {"confirmation": "Yes, do it"}}},

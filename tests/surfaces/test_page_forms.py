@@ -19,7 +19,7 @@ import mcp_types as types
 import pytest
 from anyio.to_thread import run_sync
 from support.browser import Browser
-from support.harness import PATIENCE, hosted, refuse
+from support.harness import PATIENCE, hosted
 from support.question_strategies import GUESTS
 
 from abp_bridge.conformance.user_drivers import FormBrowser, origin_of
@@ -171,26 +171,6 @@ async def test_permission_to_read_a_file_is_given_or_refused(loopback: LazyPageS
 
 
 # --- answers --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("button", ["Decline", "Cancel"])
-@pytest.mark.slow
-async def test_question_is_declined_or_cancelled_on_the_page(
-    loopback: LazyPageServer, button: str
-) -> None:
-    async with shown(loopback, NAME) as form:
-        await form.press(button)
-        assert "Whoever asked has been told" in form.words
-        outcome = Outcome.DECLINED if button == "Decline" else Outcome.CANCELLED
-        assert await form.reply() == SurfaceResponse(outcome)
-
-
-@pytest.mark.parametrize(("action", "outcome"), [("decline", "declined"), ("cancel", "cancelled")])
-@pytest.mark.slow
-async def test_host_that_refuses_the_link_ends_the_question(action: str, outcome: str) -> None:
-    async with hosted("--app", "demo", answer=refuse(action)) as host:
-        response = await host.ask("elicitation/input", **SECRET)
-    assert response["metadata"]["outcome"] == outcome
 
 
 async def test_codex_is_sent_no_address_of_this_machine() -> None:

@@ -13,7 +13,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,51 +132,6 @@ async def asking(host: Hosted, method: str, **params: Json) -> AsyncIterator[lis
         yield responses
 
 
-TRIP: Json = {
-    "type": "object",
-    "properties": {
-        "city": {"enum": ["Lima", "Rome"], "title": "City"},
-        "meals": {
-            "type": "array",
-            "items": {"enum": ["a", "b", "c"]},
-            "title": "Meals",
-            "minItems": 1,
-            "maxItems": 2,
-        },
-        "seats": {"type": "integer", "title": "Seats", "minimum": 1, "default": 2},
-        "note": {"type": "string", "title": "Note"},
-    },
-    "required": ["city", "meals", "seats"],
-}
-
-
-@pytest.mark.slow
-async def test_a_program_answers_what_an_app_asks() -> None:
-    async with served() as (host, program), program.events() as heard:
-        async with asking(host, "elicitation/input", prompt="Plan it", schema=TRIP) as responses:
-            (request,) = await program.listed()
-            assert await heard("question.asked") == request
-            city, meals, seats, note = request["questions"]
-            assert city["question"].startswith("demo asks: Plan it")
-            assert (
-                [option["label"] for option in city["options"]],
-                city["multiple"],
-                city["custom"],
-            ) == (["Lima", "Rome"], False, False)
-            assert "Choose at least 1 and at most 2." in meals["question"]
-            assert (meals["multiple"], seats["custom"]) == (True, True)
-            assert [option["label"] for option in note["options"]] == ["Leave empty"]
-            answers = [["Rome"], ["a", "c"], ["3"], ["Leave empty"]]
-            assert await program.reply(request["id"], *answers) == (200, True)
-            assert (await heard("question.replied"))["answers"] == answers
-        (response,) = responses
-    assert response["data"] == {"value": {"city": "Rome", "meals": ["a", "c"], "seats": 3}}
-    assert (
-        response["metadata"]["route"].partition(" ")[0],
-        response["metadata"]["answeredBy"],
-    ) == ("questions-api", "person")
-
-
 @pytest.mark.slow
 async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() -> None:
     async with (
@@ -207,40 +161,6 @@ async def test_what_does_not_fit_is_refused_in_words_and_the_question_stays() ->
             request["id"],
         )
     assert responses[0]["data"] == {"value": 4}
-
-
-@pytest.mark.slow
-async def test_a_question_can_be_rejected() -> None:
-    async with served() as (host, program), program.events() as heard:
-        async with asking(host, "elicitation/confirm", message="Go?") as responses:
-            (request,) = await program.listed()
-            assert await program.send("POST", f"/question/{request['id']}/reject") == (200, True)
-            assert (await heard("question.rejected"))["requestID"] == request["id"]
-        assert responses[0]["metadata"]["outcome"] == "declined"
-
-
-@pytest.mark.slow
-async def test_a_question_that_nobody_answers_in_time_is_gone() -> None:
-    async with served() as (host, program):
-        response = await host.ask("elicitation/confirm", message="Quick?", timeout=500)
-        assert response["metadata"]["outcome"] == "timed_out"
-        assert await program.listed(0) == []
-
-
-@pytest.mark.slow
-async def test_a_question_that_ends_by_itself_is_gone_and_told() -> None:
-    asked: Json = {"method": "elicitation/confirm", "params": {"message": "Quick?"}}
-    async with (
-        served() as (host, program),
-        program.events() as heard,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(partial(host.call, "demo.ask", request=asked))
-        (request,) = await program.listed()
-        assert (await heard("question.asked"))["id"] == request["id"]
-        await host.client.call_tool("abp_disconnect", {})
-        assert (await heard("question.rejected"))["requestID"] == request["id"]
-        assert await program.listed(0) == []
 
 
 @pytest.mark.slow

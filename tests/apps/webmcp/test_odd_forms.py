@@ -69,23 +69,6 @@ async def test_a_list_that_names_an_option_twice_is_sent(page: Running) -> None:
     assert (await page.call("odd", as_shown(land="de"))).data == ["land=de"]
 
 
-async def test_boxes_with_the_same_value_are_told_apart(page: Running) -> None:
-    box = "<label><input type=checkbox name=yes>{}</label>"
-    await has(page, f"{box.format('Terms')}{box.format('Newsletter')}<input name=note value=n>")
-
-    def only(words: str) -> Any:
-        def answer(question: Question) -> Answer:
-            [chosen] = [each.value for each in question.fields[0].choices if each.label == words]
-            return accepted(yes=[chosen], note="n")
-
-        return answer
-
-    assert (await page.call("odd", only("Newsletter"))).data == ["yes=on", "note=n"]
-    marks = "() => [...document.querySelectorAll('[name=yes]')].map((each) => each.checked)"
-    assert await page.page.evaluate(marks) == [False, True]
-    assert len(page.person.questions) == 1
-
-
 async def test_a_box_that_is_called_send_is_no_question_whether_to_send(page: Running) -> None:
     await has(page, "<label><input type=checkbox name=send>Send a copy</label><input name=to>")
     result = await page.call("odd", lambda question: accepted(send=False, to="Ada"))
@@ -141,21 +124,6 @@ async def test_form_emptied_after_it_was_sent_has_an_unknown_outcome(page: Runni
     assert result.failure is not None
     assert result.failure.code == "OUTCOME_UNKNOWN"
     assert "once its form was sent" in result.failure.message
-
-
-@pytest.mark.parametrize("who", ["by a listener", "by the browser"])
-async def test_extra_entries_of_an_autosubmit_form_are_shown(page: Running, who: str) -> None:
-    inner, script, told, sent = ADDED[who]
-    await has(page, f"<input name=to value=Ada>{inner}", script)
-    await sends_itself(page)
-    no = Answer(Outcome.DECLINED, AnsweredBy.PERSON)
-    refused = await page.call("odd", lambda question: no, to="Ada")
-    assert refused.failure is not None
-    assert refused.failure.code == "USER_CANCELLED"
-    assert (await page.call("odd", as_shown(), to="Ada")).data == sent
-    for asked in page.person.questions:
-        assert asked.note.endswith(told)
-    assert len(page.person.questions) == 2
 
 
 async def test_autosubmit_form_that_differs_from_the_question_is_not_sent(page: Running) -> None:

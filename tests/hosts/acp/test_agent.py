@@ -19,7 +19,6 @@ from support.acp_harness import (
     Client,
     Failed,
     Handler,
-    accepting,
     client,
     never,
     pressing,
@@ -415,38 +414,6 @@ async def test_question_outside_a_call_ends_with_the_turn(tmp_path: Path, ending
         )
         assert (answer["error"]["code"], answer["error"]["message"]) == said
         assert answer["metadata"]["answeredBy"] == "nobody"
-
-
-@pytest.mark.parametrize("capabilities", [FORM, None], ids=["form", "permission"])
-@pytest.mark.slow
-async def test_question_outside_a_call_has_its_own_card(tmp_path: Path, capabilities: Json) -> None:
-    """Two apps are being connected; the first asks while the second still opens."""
-    answer = accepting(confirmed=True) if capabilities else pressing("Yes")
-    async with (
-        puppets(tmp_path) as made,
-        session("--app", made.target, "--app", f"{made.target} 2", capabilities=capabilities) as (
-            person,
-            id,
-        ),
-    ):
-        person.handler = answer
-        turn = await person.start(id, "/connect")
-        first = await made.app()
-        await first.open("work")
-        second = await made.app()
-        await first.send(id="q", method="elicitation/confirm", params={"message": "Go?"})
-        assert (await first.next())["result"]["data"] == {"confirmed": True}
-        await second.open("work")
-        await person.response(turn)
-        (card,), (end,) = person.wire.updates("tool_call"), person.wire.updates("tool_call_update")
-        assert (card["status"], end["status"], card["toolCallId"]) == (
-            "pending",
-            "completed",
-            end["toolCallId"],
-        )
-        assert (
-            "Connected puppet-2" in person.wire.updates("agent_message_chunk")[0]["content"]["text"]
-        )
 
 
 # --- calls, commands, and what an app tells -------------------------------------------------------

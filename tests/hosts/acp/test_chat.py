@@ -154,21 +154,6 @@ def test_question_ends_after_repeated_invalid_chat_answers(chat: Chat) -> None:
     assert json.loads(said)["success"] is False
 
 
-@pytest.mark.parametrize(
-    ("prompt", "outcome"),
-    [("No answer", "declined"), ("/decline", "declined"), ("/cancel", "cancelled")],
-)
-def test_question_can_be_declined_or_cancelled_in_the_chat(
-    chat: Chat, prompt: str, outcome: str
-) -> None:
-    chat.say(TEXT)
-    response = chat.answer(prompt)
-    assert (response["error"]["code"], response["metadata"]["outcome"]) == (
-        "USER_CANCELLED",
-        outcome,
-    )
-
-
 def test_command_is_not_taken_as_an_answer(chat: Chat) -> None:
     chat.say(TEXT)
     assert json.loads(chat.say("/status").strip("`json\n"))["questions"]["open"]

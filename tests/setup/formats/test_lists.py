@@ -4,12 +4,9 @@ byte where what was put before it goes again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from abp_bridge.core.json_value import JsonValue
 from abp_bridge.setup.formats.document import Document
@@ -150,42 +147,3 @@ def test_difference_keeps_the_end_of_a_list_first() -> None:
     assert difference(["a", "b", "a"], ["a"]) == (0, 2, [])
     assert difference(["a", 1], ["a", True]) == (1, 2, [True])
     assert difference([], []) == (0, 0, [])
-
-
-# --- any list -------------------------------------------------------------------------------------
-
-WORDS = st.lists(st.sampled_from(["a", "b,", "#c", "//d", "]", '"', *OURS]), max_size=4)
-JSON_BLANKS = st.sampled_from(["", " ", "\n", "\r\n  ", " /* , ] */ ", " // ,]\n", "\n// x\n  "])
-TOML_BLANKS = st.sampled_from(["", " ", "\n", "\n  ", " # ,]\n", "\n# x\n  "])
-
-
-def list_in(data: st.DataObject, format: str, items: list[str]) -> str:
-    blanks = JSON_BLANKS if format == "jsonc" else TOML_BLANKS
-    rows = [f"{data.draw(blanks)}{json.dumps(each)}{data.draw(blanks)}" for each in items]
-    return ",".join(rows) or data.draw(blanks)
-
-
-@settings(max_examples=80)
-@given(st.data(), st.sampled_from(["jsonc", "toml"]), WORDS, WORDS, st.booleans())
-def test_any_list_becomes_any_other_and_loses_no_comment(
-    data: st.DataObject, format: str, old: list[str], new: list[str], trailing: bool
-) -> None:
-    text = list_in(data, format, old) + ("," if trailing and old else "")
-    document = document_of(format, f"[{text}]")
-    before = document.content
-    document.set(PATH, list[JsonValue](new))
-    assert document.find(PATH) == new
-    for mark in (b"/* , ] */", b"// ,]\n", b"// x\n", b"# ,]\n", b"# x\n"):
-        assert document.content.count(mark) == before.count(mark)
-
-
-@settings(max_examples=80)
-@given(st.data(), st.sampled_from(["jsonc", "toml"]), WORDS)
-def test_any_list_is_restored_to_the_byte(
-    data: st.DataObject, format: str, words: list[str]
-) -> None:
-    document = document_of(format, f"[{list_in(data, format, [*words, 'm'])}]")
-    before = document.content
-    document.set(PATH, [*OURS, *words, "m"])
-    document.set(PATH, [*words, "m"])
-    assert document.content == before
