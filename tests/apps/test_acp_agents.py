@@ -170,6 +170,21 @@ async def test_destructive_permission_defaults_to_the_option_that_rejects(heard:
     assert stands == [*safe.values()]
 
 
+async def test_form_of_an_agent_is_asked_and_its_outcome_returned(heard: Heard) -> None:
+    given = iter([accept(s="hello"), refuse("decline"), refuse("cancel")])
+
+    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        return next(given)(params)
+
+    schema = {"type": "object", "properties": {"s": {"type": "string"}}, "required": ["s"]}
+    form = {"elicit": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
+    async with hosted("--app", target("sdk", heard.log), answer=person) as host:
+        for action in ("accept", "decline", "cancel"):
+            answer = json.loads(said(await host.call("agent.prompt", prompt=steps(form))))
+            assert answer["action"] == action
+            assert answer.get("content") == ({"s": "hello"} if action == "accept" else None)
+
+
 @pytest.mark.network
 async def test_a_secret_is_asked_out_of_band(heard: Heard, tmp_path: Path) -> None:
     part = {"type": "string", "title": "Password"}
@@ -225,6 +240,55 @@ async def test_command_is_a_capability_and_changes_are_reported(heard: Heard) ->
         changed = {"added": ["agent.command.fix"], "removed": ["agent.command.plan"]}
         assert await wait(2) == {**changed, "changed": []}
         tools = {each.name: each for each in (await host.client.list_tools()).tools}
+
+
+# --- what it tells --------------------------------------------------------------------------------
+
+
+async def test_tool_calls_are_operations_and_a_plan_is_progress(heard: Heard) -> None:
+    told: list[Json] = []
+    counted: list[Json] = []
+
+    async def hear(params: types.LoggingMessageNotificationParams) -> None:
+        told.append((params.level, params.data))
+
+    async def rise(progress: float, total: float | None, message: str | None) -> None:
+        counted.append((progress, total, message))
+
+    def plan(*status: str) -> Json:
+        entries = [
+            {"content": f"Step {number}", "priority": "medium", "status": each}
+            for number, each in enumerate(status, 1)
+        ]
+        return {"update": {"sessionUpdate": "plan", "entries": entries}}
+
+    def call(update: str, status: str, **more: Json) -> Json:
+        return {"update": {"sessionUpdate": update, "toolCallId": "t-1", "status": status, **more}}
+
+    played = steps(
+        plan("in_progress", "pending"),
+        call("tool_call", "in_progress", title="Read x", kind="read"),
+        call("tool_call_update", "completed"),
+        plan("completed", "in_progress"),
+        {"update": {"sessionUpdate": "usage_update", "used": 5, "size": 100}},
+        {"update": {"sessionUpdate": "current_mode_update", "currentModeId": "plan"}},
+        {"say": "One."},
+    )
+    async with hosted("--app", target("sdk", heard.log), logging_callback=hear) as host:
+        arguments = {"capability": "agent.prompt", "params": {"prompt": played}}
+        result = await host.client.call_tool("abp_call", arguments, progress_callback=rise)
+        assert said(result) == "One."
+        summary = str(result.content[-1])
+        assert "started Read x" in summary
+        assert "mode is now plan" in summary
+        [app] = (await host.status())["apps"].values()
+        assert set(app["state"]) == {"usage", "mode"}
+    assert counted[0] == (0, 2, "Step 1")
+    assert (1, 2, "Step 2") in counted
+    events = {data["event"]: data["data"] for _, data in told}
+    ended = events["notifications/operation/completed"]
+    assert ended["success"] is True
+    assert ended["operationId"] == "t-1"
 
 
 # --- those that misbehave -------------------------------------------------------------------------

@@ -44,20 +44,6 @@ async def test_the_documented_example_works_as_printed(tmp_path: Path) -> None:
     assert " 0 failed, 0 to look at, " in ended.stdout
 
 
-@pytest.mark.slow
-async def test_app_in_envelopes_is_answered_in_envelopes() -> None:
-    async with hosted(
-        "--app", program(APPS / "envelope.py"), answer=accept(selected="tea")
-    ) as host:
-        result = await host.call("ask")
-        assert json.loads(text(result))["data"] == {"selected": "tea"}
-        status = (await host.status())["apps"]["envelope"]
-        assert status["state"] == {"mood": "abp://envelope/state/mood"}
-        assert status["progress"]["value"] == 0.5
-        unheard = await host.client.call_tool("abp_call", {"capability": "unheard", "timeout": 0.2})
-        assert text(unheard).startswith("TIMEOUT")
-
-
 @asynccontextmanager
 async def odd_call(folder: Path, said: list[str]) -> AsyncIterator[tuple[Hosted, App, Json]]:
     """A call of an app that refuses `capabilities/list`; its result is added to `said`."""

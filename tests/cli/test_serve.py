@@ -585,33 +585,6 @@ def test_result_goes_to_the_host_if_the_disk_is_full(tmp_path: Path, capability:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-async def test_failure_keeps_the_code_and_hints_of_the_app() -> None:
-    async with hosted("--app", "demo") as host:
-        result = await host.call("demo.fail")
-    assert result.is_error
-    failed = "PRINTER_JAM: The printer is jammed (retryable)"
-    assert text(result) == f"{failed}\nThe app suggests instead: demo.file"
-
-
-async def test_call_cancelled_by_the_host_is_cancelled_in_the_app() -> None:
-    shown = anyio.Event()
-
-    async with hosted("--app", "demo", answer=lambda params: shown.set()) as host:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: host.ask("elicitation/confirm", message="Still there?"))
-            await shown.wait()
-            tasks.cancel_scope.cancel()
-        with anyio.fail_after(PATIENCE):
-            while (await host.status())["questions"]["open"]:
-                pass
-            while (await host.status())["apps"]["demo"]["running"]:
-                pass
-        (question,) = (await host.status())["questions"]["ended"]
-        assert (question["outcome"], question["answeredBy"]) == ("withdrawn", "nobody")
-        reasons = [params["reason"] for params in host.wire.sent("notifications/cancelled")]
-        assert reasons == ["the question is no longer open"]
-
-
 def cancelling(call: str) -> bytes:
     params = {"requestId": call}
     message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}

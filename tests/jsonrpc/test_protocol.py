@@ -250,6 +250,11 @@ def test_sent_request_is_answered_once(
     assert peer.receive(line(id=id, **members)) == [UnmatchedResponse("x-1")]
 
 
+def test_request_has_the_given_id_unless_it_is_open() -> None:
+    peer = JsonRpcProtocol("x-")
+    assert [peer.request("a", {}, id=7)[0] for _ in range(2)] == [7, "x-1"]
+
+
 def test_too_deep_answer_is_an_error() -> None:
     peer = JsonRpcProtocol(max_depth=4)
     id, _ = peer.request("a", {})

@@ -15,8 +15,8 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from playwright.async_api import BrowserContext, expect
-from support.acp_harness import client, labels
-from support.browser import LINK, Browser, type_on_the_page
+from support.acp_harness import client
+from support.browser import LINK, Browser
 from support.harness import PATIENCE, hosted, text
 
 Json = Any
@@ -27,23 +27,7 @@ SECRET: dict[str, Json] = {
     "schema": {"type": "string", "title": "API key"},
 }
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
-ASKED: Json = {"method": "elicitation/input", "params": SECRET}
 CODED = ("--app", "demo", "--page", "--ask-on", "page")  # the terminal only shows the code
-
-
-async def type_key(words: str) -> None:
-    """Follow the link in what a host shows, and type the key there."""
-    await anyio.to_thread.run_sync(type_on_the_page, words, KEY)
-
-
-@pytest.mark.slow
-async def test_a_person_who_says_no_to_the_link_has_declined() -> None:
-    info = types.Implementation(name="codex-mcp-client", version="0.169.0")
-    decline = types.ElicitResult(action="decline")
-    async with hosted(
-        "--app", "demo", "--page", "link", answer=lambda params: decline, client_info=info
-    ) as host:
-        assert (await host.ask("elicitation/input", **SECRET))["metadata"]["outcome"] == "declined"
 
 
 @pytest.mark.browser
@@ -81,49 +65,6 @@ async def test_a_page_opens_by_itself_where_there_is_a_desktop(
 
         tasks.start_soon(act)
         assert (await host.ask("elicitation/input", **SECRET))["data"] == {"value": KEY}
-
-
-@pytest.mark.slow
-async def test_an_acp_client_with_buttons_alone_shows_the_link_on_a_card() -> None:
-    typed = anyio.Event()
-
-    async def answer(method: str, params: Json) -> None:
-        """Goes there, and leaves the card alone: it is taken down when the page has the answer."""
-        assert method == "session/request_permission"
-        assert labels(params) == ["Done", "Skip"]
-        await type_key(params["toolCall"]["title"])
-        typed.set()
-
-    async with client("--app", "demo", "--page", "link", handler=answer) as editor:
-        await editor.initialize({})
-        request = {"request": {"method": "elicitation/input", "params": SECRET}}
-        _, words = await editor.prompt(await editor.new(), f"/demo_ask {json.dumps(request)}")
-        assert json.loads(words)["data"] == {"value": KEY}
-        await typed.wait()
-        assert len(editor.wire.sent("$/cancel_request")) == 1
-        where = [message for who, message in editor.wire.lines if KEY in json.dumps(message)]
-        assert {message["params"]["update"]["sessionUpdate"] for message in where} <= {
-            "agent_message_chunk",
-            "tool_call_update",
-        }, "what the app returned"
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"method": "elicitation/confirm", "params": {"message": "Delete it?", "destructive": True}},
-        ASKED,
-    ],
-)
-@pytest.mark.slow
-async def test_a_model_is_given_no_link_and_the_app_is_told_what_to_set_up(request_: Json) -> None:
-    async with hosted("--app", "demo", "--page") as host:
-        response = await host.ask(request_["method"], **request_["params"])
-    assert response["error"]["code"] == "NOT_SUPPORTED"
-    assert "its model is given no link to the page" in response["error"]["message"]
-    assert "(--page open)" in response["error"]["message"]
-    assert "(--tty DEVICE, --notify)" in response["error"]["message"]
-    assert "//127.0.0.1" not in json.dumps(host.wire.lines)
 
 
 @pytest.mark.slow

@@ -153,13 +153,6 @@ BY_KEYS: Mapping[str, tuple[Question, Steps, Json]] = {
         [("cannot be undone", ()), ("Decline to answer", (ENTER,))],
         {"confirmed": False},
     ),
-    "an option from the default on": (
-        question(
-            "select", prompt="Season?", options=["spring", "summer", "fall"], default="summer"
-        ),
-        [("» summer (default)", ()), ("Decline to answer", (DOWN, ENTER)), ("Choice: fall", ())],
-        {"selected": "fall"},
-    ),
     "an option's description is shown when it is pointed at": (
         question("select", prompt="Which?", options=ONE_TWO),
         [("Description: the first", (DOWN,)), ("second", (ENTER,))],
@@ -191,21 +184,6 @@ BY_KEYS: Mapping[str, tuple[Question, Steps, Json]] = {
         ],
         {"value": ["b", "c"]},
     ),
-    "several fields, optional ones left out": (
-        question("input", prompt="Who?", schema=FORM),
-        [
-            ("1 of 3", ()),
-            ("As in the passport", ()),
-            ("Their name:", ("Grace", ENTER)),
-            ("2 of 3", ()),
-            ("Enter alone leaves it out", ()),
-            ("phone:", (ENTER,)),
-            ("Leave this out", ()),
-            ("Decline to answer", (DOWN, DOWN, ENTER)),
-            ("size: (left out)", ()),
-        ],
-        {"name": "Grace"},
-    ),
     "fields that do not fit together are asked again": (
         question("input", prompt="How can we reach you?", schema=CONTACT),
         [
@@ -218,22 +196,6 @@ BY_KEYS: Mapping[str, tuple[Question, Steps, Json]] = {
             ("phone:", (ENTER,)),
         ],
         {"mail": "a@b.org"},
-    ),
-    "a list of flat objects, entry by entry": (
-        question("input", prompt="Who comes?", schema=GUESTS),
-        [
-            ("Entry 1 (at least 1, at most 2).", ()),
-            ("Their name:", ("Ada", ENTER)),
-            ("Leave this out", ()),
-            ("Decline to answer", (DOWN, ENTER)),
-            ("No (default)", ()),
-            ("Decline to answer", (UP, ENTER)),
-            ("Entry 2 (at least 1, at most 2).", ()),
-            ("Their name:", ("Bo", ENTER)),
-            ("» S", ()),
-            ("Decline to answer", (ENTER,)),
-        ],
-        {"value": [{"name": "Ada"}, {"name": "Bo", "size": "S"}]},
     ),
     "an optional yes or no has no default": (
         question("input", prompt="How?", schema=EXPRESS),

@@ -106,6 +106,7 @@ def test_words_go_before_a_list_and_out_again(name: str) -> None:
         ("jsonc", '[\n  "a", // x\n  "b",\n  "c"\n]', ["c"], '[\n  // x\n  "c"\n]'),
         ("toml", '["a", "b"]', ["x", 1, "b"], '["x", 1, "b"]'),
         ("toml", "[\n  'a', # x\n]", ["b"], '[\n  "b", # x\n]'),
+        ("toml", '["a"]', ["b"], '["b"]'),
         ("yaml", "\n- a", ["a", "b"], "\n- a\n- b"),
         ("yaml", "\n- a # x\n# y", ["a", "b"], "\n- a # x\n- b\n# y"),
         ("yaml", "\n- a\n- b # x", ["a"], "\n- a\n# x"),
