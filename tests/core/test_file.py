@@ -19,8 +19,6 @@ from abp_bridge.core.question import Field, FieldType, Kind, Question
 
 Json = Any
 
-MOST = f"at most {file.MAX_SIZE} can be given"
-
 
 @pytest.mark.parametrize(
     ("wanted", "accept"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -435,23 +434,6 @@ async def test_each_api_is_asked_at_its_address(monkeypatch: pytest.MonkeyPatch)
     for api in KEYS:  # and now nobody is there
         assert (await fail(agent(api))).code == "NETWORK"
     assert (await fail(make_agent(f"{url}/v1#m", ""))).code == "NETWORK"
-
-
-@pytest.mark.network
-async def test_a_server_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = threading.Event()
-
-    def answer(request: Request) -> Reply:
-        left.wait(PATIENCE)
-        return Reply()
-
-    with serving(answer) as url:
-        model = make_agent(f"{url}/v1#m", "")
-        session = await model.start(StartOptions())
-        with pytest.raises(AgentError) as problem:
-            await model.send(session, HELLO, timeout_ms=100)
-        left.set()
-    assert problem.value.code == "TIMEOUT"
 
 
 # --- abp-bridge agents ----------------------------------------------------------------------------

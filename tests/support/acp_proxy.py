@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-import anyio
-
 from support.acp_harness import Client, never
 from support.acp_harness import client as raw_client
 from support.harness import PATIENCE, environment
@@ -32,9 +30,6 @@ ACP = (sys.executable, "-m", "abp_bridge", "acp")
 AGENT = (sys.executable, str(APPS / "acp_agent.py"))
 
 
-SHOWN = 57
-
-
 def initialize(capabilities: Json = None, version: int = 1) -> bytes:
     params = {
         "protocolVersion": version,
@@ -45,29 +40,6 @@ def initialize(capabilities: Json = None, version: int = 1) -> bytes:
         json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode()
         + b"\n"
     )
-
-
-class Narrow:
-    """Takes three bytes, then seven each time it has been waited for; by one at a time."""
-
-    def __init__(self) -> None:
-        self.written = bytearray()
-        self._room = 3
-        self._awaited = False
-
-    def write_nowait(self, data: bytes | memoryview) -> int:
-        taken, self._room = min(len(data), self._room), max(0, self._room - len(data))
-        self.written += data[:taken]
-        return taken
-
-    async def writable(self) -> None:
-        assert not self._awaited
-        self._awaited = True
-        await anyio.lowlevel.checkpoint()
-        self._awaited = False
-        self._room = 7
-
-    def close(self) -> None: ...
 
 
 def form(message: str = "Well?", required: list[str] | None = None, **properties: Json) -> Json:

@@ -279,15 +279,6 @@ async def test_written_answers_come_before_the_host(tmp_path: Path, version: str
         assert KEY not in json.dumps(await host.status())
 
 
-@pytest.mark.slow
-async def test_silence_lasts_as_long_as_the_question_does(tmp_path: Path) -> None:
-    async with hosted(
-        "--app", "demo", "--answers", written(tmp_path, {"action": "silence"})
-    ) as host:
-        response = await host.ask("elicitation/confirm", message="Go on?", timeout=200)
-    assert response["error"]["code"] == "TIMEOUT"
-
-
 # --- files that cannot be used --------------------------------------------------------------------
 
 BAD: list[tuple[Json, str]] = [

@@ -26,8 +26,6 @@ SECRET: dict[str, Json] = {
     "prompt": "Enter your API key",
     "schema": {"type": "string", "title": "API key"},
 }
-ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/code/[\w-]+")
-CODED = ("--app", "demo", "--page", "--ask-on", "page")  # the terminal only shows the code
 
 
 @pytest.mark.browser

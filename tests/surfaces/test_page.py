@@ -185,11 +185,6 @@ class Shown:
         with anyio.fail_after(PATIENCE):
             return await self.sheet.wait_answer()
 
-    async def send_as_it_is(self, button: str = "Send") -> None:
-        """What the browser itself would have mended first."""
-        await self.tab.evaluate("document.querySelector('form').noValidate = true")
-        await self.press(button)
-
 
 @pytest.fixture
 async def loopback() -> AsyncIterator[LazyPageServer]:

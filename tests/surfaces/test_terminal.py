@@ -131,16 +131,6 @@ CONTACT = {
     "properties": {"mail": {"type": "string"}, "phone": {"type": "string"}},
     "anyOf": [{"required": ["mail"]}, {"required": ["phone"]}],
 }
-GUESTS = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"name": {"type": "string", "title": "Their name"}, "size": {"enum": ["S"]}},
-        "required": ["name"],
-    },
-    "minItems": 1,
-    "maxItems": 2,
-}
 EXPRESS = {"type": "object", "properties": {"express": {"type": "boolean"}}}
 ONE_TWO = [
     {"value": 1, "label": "One", "description": "the first"},

@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.process, pytest.mark.terminal]
 
 KEY = "planted-key-7f3a"
 ASK = [sys.executable, "-m", "abp_bridge", "ask"]
-MONTHS = ["January", "April", "May", "June", "July", "August", *(f"month {n}" for n in range(6))]
 FORM: Json = {
     "type": "object",
     "properties": {

@@ -16,7 +16,6 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from support.acp_harness import client, labels, pressing
 from support.browser import LINK, Browser
 from support.harness import MODERN, PATIENCE, Hosted, hosted
 from support.pages.server import Web
@@ -262,17 +261,6 @@ async def test_each_kind_of_tool_does_what_the_mapping_says(desk: Desk, row: str
         await desk.until_it_is_there()
     wire = json.dumps(desk.host.wire.lines, ensure_ascii=False)
     assert not [each for each in SPELLED if each in wire]
-
-
-async def test_webmcp_form_is_sent_by_buttons_of_an_acp_client(site: Web) -> None:
-    press = pressing("E")
-    async with client("--app", f"{site.here}/reception.html", handler=press) as opened:
-        await opened.initialize()
-        stop, words = await opened.prompt(await opened.new(), '/choose_seat {"seat": "C"}')
-        assert (stop, json.loads(words)) == ("end_turn", {"sent": {"seat": "E"}})
-        shown = opened.wire.sent("session/request_permission")
-        assert labels(shown[0])[0] == "C (default)"
-        assert "the form is sent with its button" in json.dumps(shown[0]["toolCall"])
 
 
 async def test_cancelled_call_leaves_the_form_as_it_was(desk: Desk) -> None:

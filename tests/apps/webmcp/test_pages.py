@@ -169,17 +169,6 @@ async def test_form_is_not_reported_as_sent_when_its_page_is_not_left(
         assert "It was sent" not in result.failure.message
 
 
-async def test_cancelled_call_leaves_the_form_to_the_next(running: Running) -> None:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(running.app.call_capability, "book_table", {"name": "Ann"}, "call-1")
-        await running.person.until(lambda: running.person.questions)
-        second = await running.app.call_capability("book_table", {"name": "Bob"}, "call-2")
-        assert second.failure is not None
-        assert second.failure.code == "RATE_LIMITED"
-        tasks.cancel_scope.cancel()
-    assert (await running.call("book_table", as_shown(name="Eve"))).failure is None
-
-
 async def test_tools_that_come_and_go_are_told(running: Running) -> None:
     await running.work("more")
     await running.person.until(lambda: running.person.notices)

@@ -80,34 +80,6 @@ def test_secret_never_passes_through_an_agent(agent: AbpAgent) -> None:
     assert not [each for each in agent._passed if "id" in each]
 
 
-@pytest.mark.slow
-def test_questions_and_notifications_name_the_agents_call(agent: AbpAgent) -> None:
-    request = {"method": "elicitation/confirm", "params": {"message": "?"}}
-    call = agent.begin_capability("demo.ask", call="mine", request=request)
-    question = agent.question()
-    assert question["params"]["operationId"] == "mine"
-    agent.answer(question, {"confirmed": True})
-    agent.response(call)
-    work = agent.begin_capability("demo.work", call="work")
-    told = agent.notified("notifications/progress")
-    assert (told["operationId"], told["progressToken"]) == ("work", "work!")
-    assert told["status"] == "Reading"
-    assert agent.response(work)["result"]["data"] == {"sorted": 4}
-    started = agent.notified("notifications/operation/started")
-    assert started["capability"] == "demo.work"
-
-
-def test_notifications_of_the_app_reach_the_agent(agent: AbpAgent) -> None:
-    changed = {"event": "state/changed", "data": {"field": "cart", "newValue": 2}}
-    agent.call("demo.tell", **changed)
-    assert agent.notified("notifications/state/changed") == changed["data"]
-    agent.call("demo.grow")
-    told = agent.notified("notifications/capabilities/list_changed")
-    assert told == {"added": ["demo.grown"], "removed": [], "changed": []}
-    listed = agent.result("capabilities/list", {})
-    assert "demo.grown" in [each["name"] for each in listed]
-
-
 def test_cancelled_call_withdraws_its_question(agent: AbpAgent) -> None:
     request = {"method": "elicitation/confirm", "params": {"message": "?"}}
     call = agent.begin_capability("demo.ask", call="mine", request=request)

@@ -451,44 +451,6 @@ async def test_commands_are_sent_after_the_session_and_after_connecting() -> Non
         assert (await person.prompt(id, "/disconnect"))[1] == "No app was connected."
 
 
-async def test_saved_file_is_linked(tmp_path: Path) -> None:
-    folder = tmp_path / "my files, 100%"
-    async with session(env={"ABP_OUTPUT_DIR": str(folder)}) as (person, id):
-        await person.prompt(id, "/demo_file")
-        (link,) = (
-            each["content"]
-            for each in person.wire.updates("tool_call_update")[-1]["content"]
-            if each["content"]["type"] == "resource_link"
-        )
-    file = folder / "demo" / "dot.png"
-    assert link == {
-        "type": "resource_link",
-        "uri": file.as_uri(),
-        "name": "dot.png",
-        "mimeType": "image/png",
-        "size": file.stat().st_size,
-    }
-
-
-TELL = (
-    '/demo_tell {"event": "notifications/state/changed", "data": {"field": "mood", "newValue":'
-    ' "good"}}'
-)
-
-
-@pytest.mark.parametrize("notices", [True, False], ids=["with notices", "without"])
-async def test_notices_go_only_to_clients_with_notices(notices: bool) -> None:
-    async with session(
-        capabilities={"session": {"notices": {}}} if notices else {"session": {}}
-    ) as (person, id):
-        _, words = await person.prompt(id, TELL)
-        await person.prompt(id, "/demo_fail")
-        told = [(update["severity"], update["title"]) for update in person.wire.updates("notice")]
-    assert "mood is now good" in words
-    assert told[:1] == ([("info", "mood is now good")] if notices else [])
-    assert [severity for severity, _ in told] == (["info", "error"] if notices else [])
-
-
 @pytest.mark.slow
 async def test_notifications_lost_to_a_slow_client_are_counted(
     tmp_path: Path,
