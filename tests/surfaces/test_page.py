@@ -437,7 +437,7 @@ async def test_open_tab_shows_how_the_question_ended(
         await expect(page.tab.get_by_role("alert")).to_contain_text("by another program")
     async with shown(loopback, person, asked) as page:
         pass
-    await expect(page.tab.get_by_role("alert")).to_contain_text("withdrawn")
+    await expect(page.tab.get_by_role("alert")).to_contain_text("withdrew")
 
 
 @asynccontextmanager

@@ -271,7 +271,7 @@ async def test_last_answer_is_confirmed_though_its_session_ends() -> None:
 @pytest.mark.parametrize(
     ("ending", "words"),
     [
-        (Ending.WITHDRAWN, "withdrawn"),
+        (Ending.WITHDRAWN, "withdrew"),
         (Ending.TIMED_OUT, "in time"),
         (Ending.ANSWERED_BY_PROGRAM, "by another program"),
     ],
@@ -546,7 +546,7 @@ async def test_used_link_leads_the_same_browser_back(loopback: LazyPageServer) -
         with pytest.raises(ValueError, match="HTTP 403"):
             await Form(form.sheet).open(form.sheet.url)
     await form.open(form.sheet.url)
-    assert "withdrawn" in form.words
+    assert "withdrew" in form.words
 
 
 @pytest.mark.slow
