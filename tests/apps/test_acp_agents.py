@@ -294,6 +294,29 @@ async def test_tool_calls_are_operations_and_a_plan_is_progress(heard: Heard) ->
 # --- those that misbehave -------------------------------------------------------------------------
 
 
+ENDED = {
+    "malformed": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
+    "odd error": "OPERATION_FAILED: the agent's answer is no response of JSON-RPC",
+    "error": 'INVALID_PARAMS: bad (-32602)\nDetails: {"why": 1}',
+    "sign in": "PERMISSION_REQUIRED: the agent wants its user signed in first",
+    "max_tokens": "TRUNCATED: the agent stopped at its most tokens",
+    "flood": "TRUNCATED: the agent said more than 16777216 characters in one turn",
+}
+
+
+@pytest.mark.slow
+async def test_turn_that_fails_is_a_failure_with_its_text(tmp_path: Path) -> None:
+    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
+        for prompt, says in ENDED.items():
+            result = await host.call("agent.prompt", prompt=prompt)
+            assert text(result).startswith(says), prompt
+            assert result.is_error, prompt
+            if prompt in ("tired", "refusal", "sign in"):
+                assert '"text": "so far"' in text(result)
+            again = await host.call("agent.prompt", prompt="look")
+            assert said(again) == "look done", prompt  # it goes on
+
+
 async def test_invalid_message_is_reported_and_ends_nothing(tmp_path: Path) -> None:
     async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
         result = await host.call("agent.prompt", prompt="babble")

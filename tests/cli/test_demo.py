@@ -111,13 +111,6 @@ def test_demo_without_a_terminal_says_who_answered(
         at = printed.stdout.index(words, at)
 
 
-@pytest.mark.network
-@pytest.mark.parametrize("columns", [36, 80])
-def test_demo_prints_no_line_wider_than_the_terminal(columns: int) -> None:
-    lines = demo(COLUMNS=str(columns)).stdout.splitlines()
-    assert max(len(line) for line in lines if "http" not in line) <= columns  # a link is whole
-
-
 @pytest.mark.parametrize("command", [["demo"], ["try", "demo"]])
 def test_demo_rejects_an_unusable_setting(command: list[str]) -> None:
     ended = harness.run(*command, env={"ABP_RECORD": "/nope/x"})

@@ -277,15 +277,6 @@ def test_try_reports_a_browser_that_fails() -> None:
     assert not re.search(NOT_ITS_OPTIONS, said)
 
 
-@pytest.mark.network
-def test_try_with_an_answers_file_asks_nowhere_else(tmp_path: Path) -> None:
-    for variable in ("ABP_PAGE", "ABP_TTY"):
-        ran = run(*asking(SECRET), *written(tmp_path, "Ada"), **{variable: "open"})
-        assert ran.stdout.count("● demo asks") == 1, ran
-        assert "(--on page where a browser can be opened)" in " ".join(ran.stdout.split())
-        assert not re.search(NOT_ITS_OPTIONS, ran.stdout)
-
-
 # --- parameters -----------------------------------------------------------------------------------
 
 

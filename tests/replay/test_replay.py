@@ -23,7 +23,6 @@ from abp_bridge import settings
 from abp_bridge.cli import replay
 from abp_bridge.conformance import expectations, workspace
 from abp_bridge.conformance.expectations import Expectations
-from abp_bridge.conformance.fixture import reduce
 from abp_bridge.conformance.format import Entry, parse_recordings
 from abp_bridge.conformance.match import ReplayMismatchError, match
 from abp_bridge.conformance.placeholders import escape, fill, parts
@@ -696,21 +695,6 @@ def test_saved_fixture_escapes_words_in_brackets(tmp_path: Path) -> None:
     )
     played = run("replay", str(saved), str(other))
     assert played.stdout.startswith(f"ok    {saved}\nFAIL  {other}\n"), "[any] is not anything"
-
-
-TRACE = '{"abp-trace": 1, "apps": {"app": "demo"}}\n'
-
-
-@given(TEXTS)
-def test_fixture_of_a_trace_keeps_its_texts(text: str) -> None:
-    """But for the words that a recording puts there itself."""
-    (trace,) = parse_recordings(
-        TRACE
-        + json.dumps({"way": "app->bridge", "message": {"method": "x", "params": text}})
-        + "\n"
-    )
-    (said,) = reduce(trace).entries
-    assert fill(said.value, {"[tmp]": "[tmp]"}) == {"method": "x", "params": text}
 
 
 def test_match_two_options_with_one_id_differ() -> None:

@@ -782,6 +782,22 @@ def test_entry_that_overrides_a_projects_is_reported(bridge: Bridge, home: Path)
     assert bridge("uninstall", "claude", "--project", "--yes")[0] == 0
 
 
+def test_print_of_claude_command_says_what_to_run_first(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".git").mkdir()
+    servers = {str(home): {"mcpServers": {"docs": {**DOCS, "env": {"TOKEN": "t-123"}}}}}
+    write(home / ".claude.json", json.dumps({"projects": servers}))
+    assert main(["install", "claude", "--wrap", "docs", "--print"]) == 0
+    said = capfd.readouterr()
+    assert said.out.startswith("claude mcp add-json --scope local docs ")
+    assert said.err.splitlines() == [
+        f"abp-bridge: this is for {home} alone: run it in this folder",
+        "abp-bridge: one of this name is there: claude mcp remove --scope local docs comes first",
+        f"abp-bridge: {install.HIDDEN_HERE}",
+    ]
+
+
 def test_entry_that_claude_code_removes_in_another_folder_is_not_replaced(
     bridge: Bridge, home: Path, claude: Claude
 ) -> None:

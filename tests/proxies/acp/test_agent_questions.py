@@ -113,6 +113,19 @@ async def test_invalid_form_is_cancelled() -> None:
         assert "an elicitation needs a message in words" in said["_meta"]["abp"]["reason"]
 
 
+async def test_question_withdrawn_by_the_agent_is_closed() -> None:
+    async with proxied() as client:
+        session = await opened(client)
+        (said,) = await play(client, session, {"withdraw": form(ok={"type": "boolean"})["elicit"]})
+        assert said["code"] == -32800
+        asked = [
+            message["id"]
+            for message in client.wire.sent()
+            if message.get("method") == "session/request_permission"
+        ]
+        assert [params["requestId"] for params in client.wire.sent("$/cancel_request")] == asked
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
