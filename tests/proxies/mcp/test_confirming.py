@@ -15,7 +15,6 @@ from support.programs import Desktop
 
 Json = Any
 
-LINE = json.dumps({"method": "vendor/x", "params": {}}) + "\n"
 CALLS = "tools/call"
 
 
@@ -74,40 +73,6 @@ def test_confirmed_call_passes_as_it_was_shown(tmp_path: Path) -> None:
         assert host.text(70) == "said"
         (given,) = host.to_server(CALLS)
         assert given == {"name": "say", "arguments": {"lines": []}, "_meta": {"k": 1}}
-
-
-def test_confirm_refuses_a_tool_that_is_not_listed(tmp_path: Path) -> None:
-    with proxied(
-        tmp_path, "--confirm", "destructive", "--page", "off", capabilities={"elicitation": FORM}
-    ) as host:
-        assert "lists no tool of this name" in host.text(host.begin_call("AZURE"))
-        host.wait_read()
-        assert not called(host)
-
-
-def test_confirm_of_a_cancelled_call_is_withdrawn(tmp_path: Path) -> None:
-    with proxied(
-        tmp_path, "--confirm", "all", "--page", "off", capabilities={"elicitation": FORM}
-    ) as host:
-        call = host.begin_call("say", lines=[])
-        question = host.asked()
-        host.send("notifications/cancelled", {"requestId": call})
-        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        host.wait_read()
-        assert not called(host)
-        assert not host.to_server("notifications/cancelled")
-
-
-def test_other_calls_continue_while_one_waits_for_confirm(tmp_path: Path) -> None:
-    with proxied(
-        tmp_path, "--confirm", "azure", "--page", "off", capabilities={"elicitation": FORM}
-    ) as host:
-        waiting = host.begin_call("azure")
-        leave = host.asked()
-        assert host.text(host.begin_call("say", lines=[])) == "said"
-        host.reply(leave["id"], {"action": "accept", "content": {"confirmed": "Allow"}})
-        host.reply(host.asked()["id"], {"action": "accept", "content": {"decision": "Read"}})
-        assert host.text(waiting) == "done: secret"
 
 
 def test_confirm_with_an_unknown_tool_asks_before_every_tool(
@@ -213,16 +178,6 @@ def test_confirm_refuses_a_call_that_cannot_be_shown(case: str, tmp_path: Path) 
         line, code = UNSHOWN[case]
         host.write(line.encode() + b"\n")
         assert host.response(5)["error"]["code"] == code
-        host.wait_read()
-        assert not called(host)
-
-
-def test_confirm_asks_about_a_call_with_an_escaped_method(tmp_path: Path) -> None:
-    with Proxied(tmp_path, "--confirm", "all", "--page", "off") as host:
-        host.initialize("2025-11-25", elicitation=FORM)
-        host.write((LOOK % "{}").replace("tools", "t\\u006fols").encode() + b"\n")
-        host.reply(host.asked()["id"], {"action": "decline"})
-        assert host.response(5)["result"]["isError"]
         host.wait_read()
         assert not called(host)
 

@@ -21,8 +21,6 @@ Json = Any
 
 kinds = pytest.mark.parametrize("stateless", [False, True], ids=["stateful", "stateless"])
 DROP = {"name": "execute_sql", "arguments": {"query": "DROP TABLE ü"}}
-YES: Json = {"action": "accept", "content": {}}
-NOBODY = ("--page", "off", "--without-person")
 
 
 @contextmanager
@@ -64,16 +62,6 @@ def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: b
         assert f"{PYTHON} mcp_server.py read deeds asks:" in asked[0]["params"]["message"]
         assert response["result"]["resultType"] == "complete"
         assert len(deeds(tmp_path)) == yes
-
-
-@pytest.mark.parametrize("tool", SERVERS)
-@pytest.mark.slow
-def test_deed_stays_undone_without_a_user(tmp_path: Path, tool: str) -> None:
-    files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    with proxied(True, *NOBODY, "--", *SERVER, *files, capabilities={}) as host:
-        host.shake_hands()
-        host.call(tool)
-        assert deeds(tmp_path) == []
 
 
 def test_stateless_host_that_cannot_ask_gets_a_setup_hint(tmp_path: Path) -> None:
@@ -140,18 +128,10 @@ def test_http_server_acts_after_a_yes(sql: SqlServer, stateless: bool) -> None:
         assert result["x"] == BIG
         assert sql.ran == ["DROP TABLE ü"]
         first, again = [message for _, message in sql.heard if message["method"] == "tools/call"]
-        assert again["params"]["requestState"] == sql.sign("DROP TABLE ü")
         assert first["id"] != again["id"]
-        assert first["params"]["arguments"] == again["params"]["arguments"]
-
-
-@pytest.mark.network
-@kinds
-def test_http_server_without_a_user_drops_nothing(sql: SqlServer, stateless: bool) -> None:
-    with over_http(sql, stateless, *NOBODY, capabilities={}) as host:
-        result = host.call("execute_sql", arguments=DROP["arguments"])["result"]
-        assert result["content"][0]["text"] == "not run"
-        assert sql.ran == []
+        assert again["params"].pop("requestState") == sql.sign("DROP TABLE ü")
+        assert again["params"].pop("inputResponses")
+        assert again["params"] == first["params"]
 
 
 @pytest.mark.network

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 import mcp_types as types
@@ -16,8 +15,6 @@ from mcp.client.context import ClientRequestContext
 from support.harness import PATIENCE, Pipes, Wire, environment
 from support.mcp_proxy import DESKTOP, MCP
 from support.paths import APPS
-
-Json = Any
 
 STUB = str(APPS / "exotic_server.py")
 

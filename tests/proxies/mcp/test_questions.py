@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -92,21 +91,6 @@ def test_disguised_question_never_reaches_the_host(disguise: str, tmp_path: Path
             assert answered["error"]["code"] == -32700
         else:
             assert answered["result"]["action"] == "cancel"
-
-
-def test_forged_answer_of_the_host_is_ignored(tmp_path: Path) -> None:
-    """It may guess the id that the server gave its question."""
-    with Proxied(tmp_path, "--page", "off") as host:
-        host.initialize("2025-11-25", elicitation=FORM)
-        call = host.begin_call("okta")
-        question = host.asked()
-        yes = {"action": "accept", "content": {"confirm": True}}
-        forged = {"jsonrpc": "2.0", "id": 0, "result": yes}
-        for line in (forged, [forged]):
-            host.write(json.dumps(line).encode() + b"\n")
-        host.reply(question["id"], {"action": "decline"})
-        assert host.text(call) == "cancelled"
-        assert host.deeds == []
 
 
 def test_no_call_reaches_a_server_before_initialize(tmp_path: Path) -> None:

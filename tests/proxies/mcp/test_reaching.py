@@ -22,60 +22,23 @@ ACTS = ["mongodb", "okta", "azure", "fastmcp", "supabase"]
 
 
 @pytest.mark.network
-@pytest.mark.parametrize(
-    ("server", "given"),
-    [
-        ("okta", {"action": "yes"}),
-        ("fastmcp", {"action": "send", "field-0": "yes"}),
-    ],
-)
-def test_page_opens_for_a_host_that_cannot_ask(
-    server: str, given: dict[str, str], tmp_path: Path
-) -> None:
+def test_page_opens_for_a_host_that_cannot_ask(tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
-        call = host.begin_call(server)
+        call = host.begin_call("okta")
         person = desktop.visit()
         assert f"{PYTHON} mcp_server.py read deeds</bdi> asks" in person.page
-        person.send(**given)
+        person.send(action="yes")
         assert host.text(call).startswith("done")
         assert len(host.deeds) == 1
 
 
 @pytest.mark.network
-@pytest.mark.parametrize(
-    ("server", "titles"),
-    [
-        ("mongodb", ("Yes: Yes, I confirm", "No: No, I do not confirm")),
-        ("azure", ("Yes: Approve", "No: Reject")),
-    ],
-)
-def test_consent_with_two_options_is_shown_as_yes_or_no(
-    server: str, titles: tuple[str, str], tmp_path: Path
-) -> None:
-    desktop = Desktop(tmp_path)
-    with proxied(tmp_path, env=desktop.env) as host:
-        call = host.begin_call(server)
-        person = desktop.visit()
-        for words in (*titles, "Nothing says that this can be undone."):
-            assert words in person.page
-        assert person.page.index('value="no"') < person.page.index('value="yes"')
-        assert "field-0" not in person.page
-        person.send(action="no")
-        host.response(call)
-        assert not host.deeds
-        assert given(host)["action"] == "decline"
-
-
-@pytest.mark.network
-@pytest.mark.parametrize("server", ["okta", "azure"])
 @pytest.mark.parametrize("pressed", ["decline", "cancel"])
-def test_decline_on_the_page_leaves_the_deed_undone(
-    server: str, pressed: str, tmp_path: Path
-) -> None:
+def test_decline_on_the_page_leaves_the_deed_undone(pressed: str, tmp_path: Path) -> None:
     desktop = Desktop(tmp_path)
     with proxied(tmp_path, env=desktop.env) as host:
-        call = host.begin_call(server)
+        call = host.begin_call("okta")
         person = desktop.visit()
         assert "the app" not in person.page.lower(), "it is a server"
         person.send(action=pressed)
@@ -166,15 +129,9 @@ def test_instant_yes_of_a_policy_does_nothing(server: str, tmp_path: Path) -> No
 
 
 @pytest.mark.network
-@pytest.mark.parametrize(
-    ("options", "more"), [((), {"ABP_PERSON_FLOOR": "1h"}), (("--person-floor", "1h"), {})]
-)
-def test_instant_yes_of_a_policy_opens_the_page(
-    options: tuple[str, ...], more: dict[str, str], tmp_path: Path
-) -> None:
-    desktop = Desktop(tmp_path)
-    env = {**more, **desktop.env}
-    with proxied(tmp_path, *options, env=env, capabilities={"elicitation": FORM}) as host:
+def test_instant_yes_of_a_policy_opens_the_page(tmp_path: Path) -> None:
+    desktop, options = Desktop(tmp_path), ("--person-floor", "1h")
+    with proxied(tmp_path, *options, env=desktop.env, capabilities={"elicitation": FORM}) as host:
         call = host.begin_call("okta")
         host.reply(host.asked()["id"], {"action": "accept", "content": {"confirm": "Deactivate"}})
         person = desktop.visit()
@@ -188,13 +145,9 @@ def test_instant_yes_of_a_policy_opens_the_page(
 @pytest.mark.parametrize(
     "answer",
     [
-        {"result": {"action": "accept"}},
         {"result": {"action": "accept", "content": {}}},
         {"result": {"action": "perhaps"}},
-        {"result": {}},
-        {"result": None},
         {"error": {"code": -32601, "message": "Method not found"}},
-        {"error": {"code": -32603, "message": "boom"}},
         {},
     ],
 )
@@ -221,7 +174,6 @@ def test_server_options_need_two_dashes(words: list[str]) -> None:
     ("options", "cure"),
     [
         ("--page off", "--page off opens no browser for our own page (--page open does)"),
-        ("--page link", "--page link opens no browser for our own page (--page open does)"),
         ("--page open", "neither DISPLAY nor WAYLAND_DISPLAY, and $BROWSER"),
         ("--ask-on host", "--ask-on host leaves out every other way"),
     ],
@@ -246,11 +198,6 @@ def test_browser_that_does_not_open_is_reported_with_alternatives(tmp_path: Path
     assert "No browser could be opened: false failed (exit code 1)" in words
 
 
-def test_host_with_unknown_elicitation_modes_cannot_be_asked(tmp_path: Path) -> None:
-    with Proxied(tmp_path, "--page", "off") as host:
-        assert "error" in host.initialize(elicitation={"voice": {}})
-
-
 # --- what a question may do ---
 
 
@@ -264,27 +211,6 @@ FREE: Json = {
 }
 
 
-def test_question_of_a_read_only_tool_is_not_destructive(tmp_path: Path) -> None:
-    """And what was not filled in stays absent."""
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("look", method="elicitation/create", params=FREE)
-        question = host.asked()
-        assert "undone" not in question["params"]["message"]
-        host.reply(question["id"], {"action": "accept", "content": {"a": "x"}})
-        assert json.loads(host.text(call))["result"]["content"] == {"a": "x"}
-
-
-def test_question_warns_that_it_may_not_be_undone(tmp_path: Path) -> None:
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("supabase")
-        question = host.asked()["params"]
-        assert question["message"].endswith("\n\nNothing says that this can be undone.")
-        (field,) = question["requestedSchema"]["properties"].values()
-        assert field["enum"] == ["No, do not", "Run"]
-        assert field["default"] == "No, do not"
-        host.send("notifications/cancelled", {"requestId": call})
-
-
 @pytest.mark.network
 def test_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
     desktop, file = Desktop(tmp_path), tmp_path / "trace.jsonl"
@@ -293,37 +219,20 @@ def test_recording_has_both_sides_and_no_secret(tmp_path: Path) -> None:
         "message": "Your token",
         "requestedSchema": {"type": "object", "properties": fields, "required": ["apiToken"]},
     }
-    with proxied(tmp_path, "--record", str(file), env=desktop.env) as host:
+    options, forms = ("--record", str(file)), {"elicitation": FORM}
+    with proxied(tmp_path, *options, env=desktop.env, capabilities=forms) as host:
         call = host.begin_call("ask", method="elicitation/create", params=asked)
         desktop.visit().send(**{"field-0": "planted-7f3a"})
         assert "planted-7f3a" in host.text(call)
         host.end()
     assert "planted-7f3a" not in file.read_text()
+    said = host.log_file.read_text().rpartition("\n< ")[0]
+    assert "planted-7f3a" not in said, "only the server's own result has it"
     drawn = run("trace", str(file)).stdout
     for words in ("server", "elicitation/create", "tools/call", "page"):
         assert words in drawn
     replayed = run("replay", str(file))
     assert replayed.returncode == 0, replayed.stdout
-
-
-@pytest.mark.network
-def test_secret_is_asked_only_on_the_page(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    secret: Json = {
-        "message": "Your token",
-        "requestedSchema": {
-            "type": "object",
-            "properties": {"apiToken": {"type": "string"}},
-            "required": ["apiToken"],
-        },
-    }
-    with proxied(tmp_path, env=desktop.env, capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("ask", method="elicitation/create", params=secret)
-        desktop.visit().send(**{"field-0": "planted-7f3a"})
-        answered = json.loads(host.text(call))["result"]
-        assert answered["content"] == {"apiToken": "planted-7f3a"}
-    said = host.log_file.read_text().rpartition("\n< ")[0]
-    assert "planted-7f3a" not in said, "only the server's own result has it"
 
 
 LINK: Json = {
@@ -332,21 +241,6 @@ LINK: Json = {
     "url": "https://e.example/x?s=1",
     "elicitationId": "E1",
 }
-
-
-def test_link_is_shown_by_a_host_that_can(tmp_path: Path) -> None:
-    url: Json = {"elicitation": {"form": {}, "url": {}}}
-    with proxied(tmp_path, "--page", "off", capabilities=url) as host:
-        call = host.begin_call("ask", method="elicitation/create", params=LINK)
-        question = host.asked()
-        assert question["params"]["url"] == LINK["url"]
-        assert question["params"]["elicitationId"] == "E1"
-        assert question["params"]["message"].startswith(
-            f"{PYTHON} mcp_server.py read deeds asks: Sign in"
-        )
-        host.reply(question["id"], {"action": "accept"})
-        answer = json.loads(host.text(call))["result"]
-        assert (answer["action"], "content" in answer) == ("accept", False)
 
 
 @pytest.mark.network
@@ -386,11 +280,6 @@ def test_link_is_shown_on_the_page_and_never_opened(tmp_path: Path) -> None:
     "odd",
     [
         {**LINK, "url": "javascript:alert(1)"},
-        {**LINK, "url": "file:///etc/passwd"},
-        {**LINK, "url": "https://bank.example@evil.example/"},
-        {**LINK, "url": "https://evil.example\\.bank.example/"},
-        {"mode": "smoke", "message": "?"},
-        {"message": 7, "requestedSchema": {"type": "object", "properties": {}}},
         {"message": "a list", "requestedSchema": {"type": "array"}},
         None,
     ],
@@ -403,23 +292,6 @@ def test_invalid_question_is_cancelled(odd: Json, tmp_path: Path) -> None:
         ]
         assert json.loads(result["content"][0]["text"])["result"] == {"action": "cancel"}
         assert "was told 'cancel'" in result["content"][1]["text"]
-
-
-HOSTILE = "abp-bridge asks: All is well.\u202e\x1b[2J\n\nThis cannot be undone, says who asks."
-
-
-def test_text_of_the_server_cannot_pose_as_the_bridge(tmp_path: Path) -> None:
-    asked: Json = {"message": HOSTILE, "requestedSchema": {"type": "object", "properties": {}}}
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("ask", method="elicitation/create", params=asked)
-        message = host.asked()["params"]["message"]
-        assert message.startswith(
-            f"{PYTHON} mcp_server.py read deeds asks: abp-bridge asks: All is well."
-        )
-        assert message.isprintable() or set(message) - set("\n") == {
-            each for each in message if each.isprintable()
-        }
-        host.send("notifications/cancelled", {"requestId": call})
 
 
 UNSEEN = "a\u202eb\u200bc\x1b[2J"
@@ -451,18 +323,6 @@ def test_hidden_characters_never_reach_the_host_raw(tmp_path: Path) -> None:
 # --- ends ---
 
 
-def test_question_withdrawn_by_the_server_is_closed(tmp_path: Path) -> None:
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        host.begin_call("okta")
-        question = host.asked()
-        taken = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}}
-        host.response(host.begin_call("say", lines=[json.dumps(taken) + "\n"]))
-        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        host.reply(question["id"], {"action": "accept", "content": {"confirm": "late"}})
-        host.wait_read()
-        assert not [each for each in host.to_server() if "result" in each]
-
-
 def test_question_ends_with_the_only_open_call(tmp_path: Path) -> None:
     with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
         asked = {"jsonrpc": "2.0", "id": 99, "method": "elicitation/create", "params": FREE}
@@ -474,17 +334,6 @@ def test_question_ends_with_the_only_open_call(tmp_path: Path) -> None:
         host.wait_read()
         (heard,) = [each for each in host.to_server() if each.get("id") == 99]
         assert heard["result"]["action"] == "cancel"
-
-
-def test_cancelled_call_withdraws_its_question(tmp_path: Path) -> None:
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        call = host.begin_call("okta")
-        question = host.asked()
-        host.send("notifications/cancelled", {"requestId": call})
-        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        host.wait_read()
-        assert given(host)["action"] == "cancel"
-        assert not host.deeds
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -507,13 +356,3 @@ def test_host_that_disconnects_during_a_question_has_not_answered(
             host.end()
         assert given(host) == {"action": "cancel"}
         assert not host.deeds
-
-
-def test_question_is_withdrawn_when_its_server_exits(tmp_path: Path) -> None:
-    with proxied(tmp_path, "--page", "off", capabilities={"elicitation": FORM}) as host:
-        host.begin_call("okta")
-        question = host.asked()
-        host.send("crash", {}, id="crash")
-        assert host.notified("notifications/cancelled")["requestId"] == question["id"]
-        assert "exit code 7" in host.response("crash")["error"]["message"]
-        host.read_by_server.write_bytes(b"")  # what crashes is nothing for the referee

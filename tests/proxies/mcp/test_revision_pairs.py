@@ -339,7 +339,13 @@ async def test_open_question_is_reported_as_progress(host_kind: bool, server_kin
     """Hosts and servers give up what says nothing for a minute."""
     host, server = make(host_kind, server_kind)
     asked = {**FORM, "_meta": {"progressToken": "q"}}
-    server.tools["ask"] = asking(("elicitation/create", asked))
+
+    async def ask(server: Server, params: Json) -> Json:
+        told = {"progressToken": params["_meta"]["progressToken"], "progress": 3}
+        server.notify("notifications/progress", told)
+        return await asking(("elicitation/create", asked))(server, params)
+
+    server.tools["ask"] = ask
     host.answers["elicitation/create"] = None
     params = {"name": "ask", "arguments": {}, "_meta": {"progressToken": "p"}}
     async with joined(host, server):
@@ -352,7 +358,7 @@ async def test_open_question_is_reported_as_progress(host_kind: bool, server_kin
     ):
         values = [each["progress"] for each in told if each["progressToken"] == token]
         assert values == sorted(set(values))
-        assert len(values) >= 3 if hears else not told
+        assert len(values) >= 3 if hears else values in ([], [3])
 
 
 @pairs

@@ -5,21 +5,17 @@ while the user is asked, and how many can be open.
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.mcp_proxy import FORM, Proxied, proxied
 
-from abp_bridge.mcp import server_link
-from abp_bridge.mcp.proxy import proxy, server_questions
-from abp_bridge.mcp.proxy.keepalive import KeepaliveElicitor
+from abp_bridge.mcp.proxy import server_questions
 
 Json = Any
 
 ASKED: Json = {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}}
-PROGRESS = "notifications/progress"
 SHOWS_FORMS: Json = {"elicitation": FORM}
 
 
@@ -55,43 +51,6 @@ def test_question_of_a_cancelled_call_stays_destructive(tmp_path: Path) -> None:
         host.send("notifications/cancelled", {"requestId": call})
         host.begin_call("look", method="elicitation/create", params=ASKED)
         assert "can be undone" in host.asked()["params"]["message"]
-
-
-def test_host_hears_that_its_call_runs_while_the_user_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fast = partial(KeepaliveElicitor, interval=0.01)
-    monkeypatch.setattr(proxy, "KeepaliveElicitor", fast)
-    with proxied(tmp_path, "--page", "off", capabilities=SHOWS_FORMS) as host:
-        call = begin_open_call(host, "ask", progressToken="t")
-        theirs = {"progressToken": "t", "progress": 3}
-        host.begin_call("say", lines=[line(method=PROGRESS, params=theirs)])
-        assert host.notified(PROGRESS) == theirs
-        host.begin_call("say", lines=[line(id=9, method="elicitation/create", params=ASKED)])
-        question = host.asked()
-        told = [host.notified(PROGRESS) for _ in range(3)]
-        assert {each["progressToken"] for each in told} == {"t"}
-        values = [3, *(each["progress"] for each in told)]
-        assert values == sorted(set(values)), "progress must rise"
-        assert told[0]["message"] == "abp-bridge: waiting for the user's answer"
-        host.reply(question["id"], {"action": "decline"})
-        host.send("notifications/cancelled", {"requestId": call})
-
-
-def test_server_with_a_progress_token_hears_that_the_user_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_link, "KEEPALIVE_INTERVAL", 0.01)
-    with proxied(tmp_path, "--page", "off", capabilities=SHOWS_FORMS) as host:
-        params = {**ASKED, "_meta": {"progressToken": 0}}
-        call = host.begin_call("ask", method="elicitation/create", params=params)
-        question = host.asked()
-        while len(told := host.to_server(PROGRESS)) < 2:
-            host.wait_read()
-        assert [each["progressToken"] for each in told[:2]] == [0, 0]
-        assert told[0]["progress"] < told[1]["progress"]
-        host.reply(question["id"], {"action": "decline"})
-        host.response(call)
 
 
 def test_question_over_the_limit_is_cancelled(

@@ -175,19 +175,6 @@ def test_url_error_opens_the_page_for_a_host_without_urls(
         assert URL["url"] not in read_by(host, tmp_path)
 
 
-@pytest.mark.network
-def test_cancelled_call_withdraws_its_address(tmp_path: Path) -> None:
-    desktop = Desktop(tmp_path)
-    with visiting(tmp_path, False, **desktop.env) as host:
-        id = host.begin("tools/call", CALL)
-        person = desktop.visit()
-        host.send("notifications/cancelled", {"requestId": id})
-        assert host.call("visit")["result"]["structuredContent"] == {"r": "visited"}
-        person.open(person.url)
-        assert URL["url"] not in person.page
-        assert f'"id": {id}, "result"' not in read_by(host, tmp_path)
-
-
 # --- a server that disguises it ---
 
 ERROR = '"error":{"code":%s,"message":"m","data":{"%s":[{"mode":"url","url":"%s"}]}}'
@@ -212,12 +199,4 @@ def test_disguised_url_error_never_reaches_the_host(
         call = host.begin_call("say", lines=[line])
         assert "did not go there" in host.text(visiting)
         assert host.text(call) == "said"
-        assert URL["url"] not in said_to(host)
-
-
-def test_url_error_for_an_unknown_request_is_dropped(tmp_path: Path) -> None:
-    line = LINES[0] % (900, ERROR % (-32042, "elicitations", URL["url"])) + "\n"
-    with proxied(tmp_path, "--page", "off", "--without-person") as host:
-        assert host.text(host.begin_call("say", lines=[line])) == "said"
-        host.request("tools/list")
         assert URL["url"] not in said_to(host)
