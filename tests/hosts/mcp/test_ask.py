@@ -53,13 +53,6 @@ async def test_each_kind_is_asked_like_an_apps_question() -> None:
     assert (questions["open"], questions["endedCount"]) == ([], 3)
 
 
-async def test_who_does_not_want_to_answer_need_not() -> None:
-    async with hosted(answer=refuse("decline")) as host:
-        result = await ask(host, "confirm")
-    assert result.is_error
-    assert text(result).startswith("USER_CANCELLED: The user declined to answer.")
-
-
 async def test_default_is_not_reported_as_the_users_answer() -> None:
     async with hosted() as host:
         result = await ask(host, "preference", default="red")
@@ -133,13 +126,6 @@ async def test_question_that_cannot_be_asked_gives_the_reason(arguments: Json, w
         assert not (await host.status())["questions"]["endedCount"]
     assert result.is_error
     assert why in text(result)
-
-
-async def test_model_is_told_that_no_one_can_be_asked() -> None:
-    async with hosted() as host:
-        result = await ask(host, "confirm")
-    assert result.is_error
-    assert text(result).startswith("NOT_SUPPORTED: Nobody could be asked: ")
 
 
 async def test_cancelled_ask_tool_withdraws_its_question() -> None:

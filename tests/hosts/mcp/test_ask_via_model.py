@@ -13,7 +13,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
-from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, run, text
+from support.harness import MODERN, PATIENCE, VERSIONS, Hosted, hosted, text
 
 Json = Any
 
@@ -78,21 +78,12 @@ async def test_invalid_answer_of_the_model_is_asked_again_with_the_reason() -> N
         }
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ({}, "say what the user said"),
-        ({"action": "guess"}, "'guess' is no action"),
-        ({"content": [1]}, "content must be an object"),
-        ({"content": {}, "confidence": 1}, "abp_answer has no argument 'confidence'"),
-    ],
-)
-async def test_what_is_no_answer_leaves_the_question_open(answer: Json, words: str) -> None:
+async def test_what_is_no_answer_leaves_the_question_open() -> None:
     async with hosted(*ASK) as host:
         told = await asked(host, "elicitation/input", prompt="Name?")
-        refused = await bring(host, told, **answer)
+        refused = await bring(host, told)
         assert refused.is_error
-        assert words in text(refused)
+        assert "say what the user said" in text(refused)
         assert json.loads(text(await bring(host, told, content={"value": "Ada"})))["data"] == {
             "value": "Ada"
         }
@@ -208,39 +199,3 @@ async def test_host_that_can_ask_is_asked_before_its_model() -> None:
 async def test_order_of_surfaces_of_the_user_comes_before_the_hosts() -> None:
     async with hosted(*ASK, "--ask-on", "model-relay,host", answer=lambda params: None) as host:
         assert "This is for your user" in await asked(host, "elicitation/input", prompt="Name?")
-
-
-async def test_surface_left_out_of_the_order_is_not_asked() -> None:
-    async with hosted(
-        "--app", "demo", "--page", "--ask-on", "page", answer=lambda params: None
-    ) as host:
-        status = await host.status()
-    assert [(each["surface"], each["provider"]) for each in status["surfaces"]] == [
-        ("page", "page")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            ["--ask-on", "telepathy"],
-            (
-                "--ask-on: 'telepathy' is no surface; there are mock, host, terminal,"
-                " questions-api, page, sampling, model-relay"
-            ),
-        ),
-        (["--ask-on", "host,terminal"], "--ask-on: terminal is not set up: give --tty DEVICE too"),
-        (["--questions-api", "4096"], "--questions-api needs a password in ABP_QUESTIONS_PASSWORD"),
-        (
-            ["--questions-api", "http"],
-            "argument --questions-api: it must be a port, from 0 (any that is free) to 65535",
-        ),
-        (["--root", "/none/such"], "--root '/none/such' is no folder"),
-    ],
-)
-def test_invalid_setup_is_reported_at_the_start(arguments: list[str], words: str) -> None:
-    ended = run("serve", *arguments)
-    assert ended.returncode == 2
-    assert words in ended.stderr
-    assert "Traceback" not in ended.stderr

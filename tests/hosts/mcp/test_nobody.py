@@ -62,18 +62,6 @@ async def test_setup_hint_of_the_host_is_given_if_it_helps() -> None:
     assert '\n- env_vars = ["DISPLAY"' in said
 
 
-async def test_texts_are_separated_for_a_host_that_joins_them() -> None:
-    async with hosted("--app", "demo", client_info=named("copilot-cli")) as host:
-        result = await host.call("demo.ask", request=CONFIRM)
-        alone = await host.call("demo.echo", value="one")
-    response, note = [block.text for block in result.content if block.type == "text"]
-    assert json.loads(response)["error"]["code"] == "NOT_SUPPORTED"
-    assert response.endswith("}\n")
-    assert note.startswith("Nobody is known")
-    assert not note.endswith("\n")
-    assert text(alone) == "one"
-
-
 async def test_automatic_decline_is_not_reported_as_the_users() -> None:
     no = types.ElicitResult(action="decline")
     async with hosted(

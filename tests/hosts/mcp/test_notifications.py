@@ -80,34 +80,6 @@ def messages(told: Sequence[Json]) -> list[str]:
     return [each.get("message", "") for each in told]
 
 
-@pytest.mark.slow
-def test_progress_of_two_calls_is_told_apart() -> None:
-    with RawHost("--app", "demo") as host:
-        host.initialize()
-        host.result("tools/call", {"name": "abp_connect", "arguments": {}})
-        tokens = ("one", "two")
-        running = [
-            host.begin(
-                "tools/call",
-                {"name": "abp_demo_work", "arguments": {}, "_meta": {"progressToken": token}},
-            )
-            for token in tokens
-        ]
-        told = [host.notified(PROGRESS) for _ in range(2 * 5)]
-        for id in running:
-            host.response(id)
-    for token in tokens:
-        mine = [each for each in told if each["progressToken"] == token]
-        assert messages(mine) == [
-            "Reading",
-            "Sorting · about 2 s left",
-            "Still sorting",
-            "Writing",
-            "Done",
-        ]
-        assert [each.get("total") for each in mine] == [4] * 5
-
-
 def test_operation_name_of_an_app_belongs_to_its_call(tmp_path: Path) -> None:
     started = {"operationId": "job", "capability": "crawl"}
     steps = [
@@ -265,20 +237,6 @@ def test_each_of_700_capabilities_can_be_called_or_is_named_with_the_reason(tmp_
     assert "with a name of more than 120 characters cannot be called: 'xxxx" in words
     assert "with a name that cannot be shown as it is cannot be called: 'bad[2J'" in words
     assert f"without a name cannot be called: number {len(listed)}" in words
-
-
-def test_uncallable_capability_of_a_later_list_is_reported(tmp_path: Path) -> None:
-    steps = [{"grow": "x" * 121}]
-    with Listener(tmp_path, work=steps) as host:
-        host.result("tools/call", {"name": "abp_call", "arguments": {"capability": "work"}})
-        while not (warnings := status(host)["apps"]["site"]["warnings"]):
-            pass
-    assert "with a name of more than 120 characters cannot be called" in warnings[0]
-
-
-def status(host: RawHost) -> Json:
-    told = host.result("tools/call", {"name": "abp_status", "arguments": {}})
-    return json.loads(told["content"][0]["text"])
 
 
 def test_state_field_over_the_limit_is_not_reported_as_updated(

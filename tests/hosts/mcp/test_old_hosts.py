@@ -168,36 +168,6 @@ def test_a_batch_is_answered_as_one(version: str) -> None:
     assert by_id[None]["error"]["code"] == -32600
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_batch_of_notifications_gets_no_response(version: str) -> None:
-    with RawHost("--app", "demo") as host:
-        host.initialize(version)
-        told = [notice("notifications/cancelled", requestId="x"), notice("notifications/made/up")]
-        assert answered(host, told, request("next", "ping"))["id"] == "next"
-
-
-def test_invalid_batch_gets_an_error() -> None:
-    with RawHost("--app", "demo") as host:
-        host.initialize(OLD)
-        empty = answered(host, [])
-        nonsense = answered(host, [1, {"jsonrpc": "2.0"}])
-        huge = answered(host, [1] * 1_001)
-    assert (empty["id"], empty["error"]["code"]) == (None, -32600)
-    assert [each["error"]["code"] for each in nonsense] == [-32600] * 2
-    assert (huge["id"], "1 to 1000" in huge["error"]["message"]) == (None, True)
-
-
-def test_call_of_a_batch_can_be_cancelled() -> None:
-    with RawHost("--app", "demo") as host:
-        host.initialize(OLD)
-        call = {"name": "abp_call", "arguments": {"capability": "demo.hold"}}
-        held = request("held", "tools/call", **call)
-        cancelled = notice("notifications/cancelled", requestId="held")
-        [only] = answered(host, [held, request("ping", "ping")], cancelled)
-        assert only == {"jsonrpc": "2.0", "id": "ping", "result": {}}
-        assert answered(host, [held], cancelled, request("next", "ping"))["id"] == "next"
-
-
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 def test_later_hosts_send_one_message_a_line(version: str) -> None:
     with RawHost() as host:
@@ -213,11 +183,8 @@ def test_later_hosts_send_one_message_a_line(version: str) -> None:
 
 MODES = {
     "names none": ({}, True),
-    "says how it checks": ({"schemaValidation": True}, True),
     "has forms": ({"form": {}, "voice": {}}, True),
     "speaks only": ({"voice": {}}, False),
-    "opens pages only": ({"url": {}}, False),
-    "is no object": (True, False),
 }
 
 

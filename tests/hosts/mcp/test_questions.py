@@ -82,18 +82,6 @@ CASES: dict[str, tuple[str, dict[str, Json], dict[str, Json], Json]] = {
         {"value": "Ann"},
         {"value": "Ann"},
     ),
-    "integer": (
-        "elicitation/input",
-        {"prompt": "How many?", "schema": {"type": "integer", "maximum": 9}},
-        {"value": 3},
-        {"value": 3},
-    ),
-    "boolean": (
-        "elicitation/input",
-        {"prompt": "Train?", "schema": {"type": "boolean"}},
-        {"value": False},
-        {"value": False},
-    ),
     "object": (
         "elicitation/input",
         {"prompt": "Who?", "schema": PERSON},
@@ -248,33 +236,6 @@ def test_list_is_asked_entry_by_entry(asked: Scene) -> None:
     assert "age must be at least 0, not -4" in messages[2]
 
 
-def test_invalid_list_is_asked_again_prefilled(asked: Scene) -> None:
-    twice = [accepts(**ADA, another=True), accepts(**ADA, another=False)]
-    asked.person.will(*twice, accepts(**ADA, another=True), accepts(**BO, another=False))
-    response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
-    assert response["data"] == {"value": [ADA, BO]}
-    again = asked.person.seen[2]
-    assert "Please answer again" in again.message
-    assert "Ada" in str(again.requested_schema)
-    asked.person.will(*twice * 3)
-    response = asked.ask("elicitation/input", prompt="Who comes?", schema=GUESTS)
-    assert response["metadata"]["outcome"] == "invalid"
-
-
-@pytest.mark.parametrize(
-    ("confirmed", "said"),
-    [(True, {"success": True, "data": {"value": {}}}), (False, {"success": False})],
-)
-def test_empty_object_is_asked_as_yes_or_no(asked: Scene, confirmed: bool, said: Json) -> None:
-    asked.person.will(accepts(confirmed=confirmed))
-    schema = {"type": "object", "properties": {}}
-    response = asked.ask("elicitation/input", prompt="Start?", schema=schema)
-    assert {**response, **said} == response
-    [shown] = asked.person.seen
-    assert shown.requested_schema["properties"]["confirmed"]["type"] == "boolean"
-    assert confirmed or response["error"]["code"] == "USER_CANCELLED"
-
-
 @with_and_without_default
 def test_host_that_never_answers_validly_has_not_answered(asked: Scene, case: str) -> None:
     method, params, _, _ = CASES[case]
@@ -304,14 +265,6 @@ def test_simultaneous_questions_get_their_own_answers(asked: Scene) -> None:
     assert sorted(shown.message[-1] for shown in asked.person.seen) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_destructive_confirm_says_so(asked: Scene) -> None:
-    asked.person.will(accepts(confirmed=True))
-    assert asked.ask("elicitation/confirm", message="Delete all?", destructive=True)["data"] == {
-        "confirmed": True
-    }
-    assert "cannot be undone" in asked.person.seen[0].message
-
-
 @pytest.mark.network
 def test_secret_is_asked_on_the_page(asked: Scene) -> None:
     asked.person.will(types.ElicitResult(action="decline"))
@@ -324,19 +277,6 @@ def test_secret_is_asked_on_the_page(asked: Scene) -> None:
     (shown,) = asked.person.seen
     assert isinstance(shown, types.ElicitRequestURLParams)
     assert shown.url.startswith("http://127.0.0.1:")
-
-
-def test_select_uses_the_schema_of_the_revision(asked: Scene) -> None:
-    asked.person.will(accepts(selected="v1"))
-    asked.ask("elicitation/select", prompt="Which?", options=OPTIONS[:2])
-    shown = asked.person.seen[0].requested_schema["properties"]["selected"]
-    if asked.version == "2025-06-18":
-        assert (shown["enum"], shown["enumNames"]) == (["v1", "v2"], ["Label 1", "Label 2"])
-    else:
-        assert shown["oneOf"] == [
-            {"const": "v1", "title": "Label 1"},
-            {"const": "v2", "title": "Label 2"},
-        ]
 
 
 def test_multiple_choice_is_answered_in_every_revision(asked: Scene) -> None:
