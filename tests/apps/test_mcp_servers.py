@@ -58,18 +58,6 @@ def exotic(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return target("exotic", request.param, log), log
 
 
-def test_server_disconnected_while_it_asks_gets_answers(tmp_path: Path) -> None:
-    log = tmp_path / "heard"
-    with RawHost("--app", target("exotic", "legacy", log)) as host:
-        host.initialize(elicitation={"form": {}})
-        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "two"}})
-        for _ in range(2):
-            host.until(lambda message: message.get("method") == "elicitation/create")
-        host.result("tools/call", {"name": "abp_disconnect", "arguments": {}})
-    answers = [each["result"]["action"] for each in heard(log) if "result" in each]
-    assert answers == ["cancel", "cancel"]
-
-
 # --- what it offers and returns -------------------------------------------------------------------
 
 
@@ -109,17 +97,6 @@ async def test_a_result_is_what_the_server_returned(tmp_path: Path) -> None:
             assert text(await host.call("look")) == "look done"  # it goes on
 
 
-async def test_pictures_and_links_reach_the_host(tmp_path: Path) -> None:
-    async with hosted("--app", target("unruly", tmp_path / "heard")) as host:
-        result = await host.call("image")
-        assert [each.type for each in result.content] == ["text", "image", "resource_link"]
-        assert json.loads(text(result))[1] == {
-            "type": "resource_link",
-            "uri": "file:///x",
-            "name": "x",
-        }
-
-
 async def test_resources_and_prompts_are_reached_by_capabilities() -> None:
     async with hosted("--app", target("sdk")) as host:
         assert text(await host.call("resources.read", uri="note://today")) == "rain"
@@ -130,18 +107,6 @@ async def test_resources_and_prompts_are_reached_by_capabilities() -> None:
         assert said["content"]["text"] == "Greet Ann."
         assert text(await host.call("numbers")) == '{"result": [1, 2, 3]}'
         assert "Ask before you order." in text(await host.client.call_tool("abp_connect", {}))
-
-
-@pytest.mark.slow
-async def test_missing_resource_is_an_error_and_completion_a_warning(
-    exotic: tuple[str, Path],
-) -> None:
-    async with hosted("--app", exotic[0]) as host:
-        missing = await host.call("resources.read", uri="stub://b")
-        assert missing.is_error
-        assert '"stub://b"' in text(missing)
-        [app] = (await host.status())["apps"].values()
-        assert "not carried: completion of arguments (completion/complete)" in app["warnings"]
 
 
 async def test_only_a_person_names_a_server() -> None:
@@ -186,17 +151,6 @@ async def test_question_without_a_user_is_cancelled(exotic: tuple[str, Path]) ->
         assert "nobody answered, and was told 'cancel'" in str(result.content)
 
 
-async def test_questions_at_the_same_time_each_get_their_own_answer(
-    exotic: tuple[str, Path],
-) -> None:
-    def person(params: types.ElicitRequestFormParams) -> types.ElicitResult:
-        return accept(s="two" if "Q2" in params.message else "one")(params)
-
-    async with hosted("--app", exotic[0], answer=person) as host:
-        one, two = structured(await host.call("two"))
-        assert (one["content"], two["content"]) == ({"s": "one"}, {"s": "two"})
-
-
 async def test_an_address_is_opened_by_the_person(
     exotic: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,11 +180,10 @@ FIRST = "PERMISSION_REQUIRED: its user must do something at an address of the se
 @pytest.mark.parametrize(
     ("links", "action", "asked", "says"),
     [
-        (2, "accept", 2, "visited"),
         (2, "decline", 1, f"{FIRST}, and they did not go"),
         (101, "accept", 0, f"{FIRST}, and the server named 101"),
     ],
-    ids=["accepted", "declined", "too many"],
+    ids=["declined", "too many"],
 )
 async def test_call_tells_what_became_of_addresses_to_visit(
     links: int, action: str, asked: int, says: str, monkeypatch: pytest.MonkeyPatch
@@ -330,20 +283,6 @@ async def test_a_secret_is_asked_out_of_band(tmp_path: Path) -> None:
     assert PASSWORD not in json.dumps([line for who, line in host.wire.lines if who == "host"])
 
 
-def test_a_question_that_the_server_takes_back_is_taken_down(tmp_path: Path) -> None:
-    log = tmp_path / "heard"
-    with RawHost("--app", target("unruly", log)) as host:
-        host.initialize(elicitation={})
-        host.request("tools/call", {"name": "abp_connect"})
-        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "retract"}})
-        asked = host.until(lambda message: message.get("method") == "elicitation/create")
-        host.begin("tools/call", {"name": "abp_call", "arguments": {"capability": "look"}})
-        gone = host.until(lambda message: message.get("method") == "notifications/cancelled")
-        assert gone["params"]["requestId"] == asked["id"]
-        assert host.end() == 0
-    assert not [each for each in heard(log) if each.get("id") == "r"]  # and gets no answer
-
-
 async def test_an_acp_client_is_asked(exotic: tuple[str, Path]) -> None:
     async def person(method: str, params: Json) -> Json:
         assert method == "elicitation/create"
@@ -424,22 +363,6 @@ async def test_what_is_no_message_is_told_and_ends_nothing(tmp_path: Path) -> No
 
 
 # --- the end --------------------------------------------------------------------------------------
-
-
-async def test_a_cancelled_call_is_cancelled_at_the_server(exotic: tuple[str, Path]) -> None:
-    app, log = exotic
-    async with hosted("--app", app) as host:
-        await host.client.call_tool("abp_connect", {})
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(host.call, "wait")
-                with anyio.fail_after(PATIENCE):
-                    while not heard(log, "tools/call"):
-                        await host.status()
-                scope.cancel()
-        with anyio.fail_after(PATIENCE):
-            while not heard(log, "notifications/cancelled"):
-                await host.status()
 
 
 @pytest.mark.slow

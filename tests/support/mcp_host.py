@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ class Host(RawHost):
     stateless = False
     capabilities: Json = ASKABLE
     answers: Json = ANSWERS
-    log: Path
 
     def __init__(
         self, command: Sequence[str], *, env: Mapping[str, str], log: Path | None = None
@@ -67,15 +64,3 @@ class Host(RawHost):
             }
             retry = {"requestState": result["requestState"], "inputResponses": answers}
             ids.append(self.begin("tools/call", {**params, **retry}))
-
-    def heard(self) -> list[Json]:
-        """What the server has heard."""
-        self.request("vendor/thing")
-        return [json.loads(line) for line in self.log.read_text().split("\n")[:-1]]
-
-    def heard_of(self, wanted: Callable[[Json], bool]) -> list[Json]:
-        """What the server has heard, once something that is `wanted` is among it."""
-        until = time.monotonic() + self.patience
-        while not any(map(wanted, heard := self.heard())):
-            assert time.monotonic() < until, "the server did not hear of it"
-        return heard

@@ -40,25 +40,18 @@ def deeds(tmp_path: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-SERVERS: dict[str, Json] = {
-    "mongodb": {"confirmation": "Yes, do it"},
-    "okta": {"confirm": "Deactivate"},
-    "azure": {"decision": "Read"},
-    "fastmcp": {"value": "yes"},
-    "supabase": {"confirmed": "Run"},
-}
+YES = {"action": "accept", "content": {"confirm": "Deactivate"}}
 
 
-@pytest.mark.parametrize("tool", SERVERS)
 @pytest.mark.parametrize("yes", [True, False])
 @pytest.mark.slow
-def test_stateful_server_asks_a_stateless_host(tmp_path: Path, tool: str, yes: bool) -> None:
+def test_stateful_server_asks_a_stateless_host(tmp_path: Path, yes: bool) -> None:
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    answer = {"action": "accept", "content": SERVERS[tool]} if yes else None
+    answer = YES if yes else None
     with proxied(True, "--", *SERVER, *files, answer=answer) as host:
         asked: list[Json] = []
         host.shake_hands()
-        response = host.call(tool, asked)
+        response = host.call("okta", asked)
         assert f"{PYTHON} mcp_server.py read deeds asks:" in asked[0]["params"]["message"]
         assert response["result"]["resultType"] == "complete"
         assert len(deeds(tmp_path)) == yes
@@ -183,9 +176,8 @@ def test_exactly_one_server_is_required(arguments: tuple[str, ...]) -> None:
 def test_instant_yes_of_a_stateless_host_does_nothing(tmp_path: Path) -> None:
     """Only the time in which the host has the question counts."""
     files = (str(tmp_path / "read"), str(tmp_path / "deeds"))
-    yes = {"action": "accept", "content": SERVERS["okta"]}
     floor = {"ABP_PERSON_FLOOR": "1h"}
-    with proxied(True, "--page", "off", "--", *SERVER, *files, answer=yes, **floor) as host:
+    with proxied(True, "--page", "off", "--", *SERVER, *files, answer=YES, **floor) as host:
         host.shake_hands()
         said = host.call("okta")["result"]["content"][-1]["text"]
         assert "The host answered by itself" in said

@@ -23,7 +23,7 @@ SERVER, CAPABILITIES, ASK, LISTS, PLAIN, FORM, URL, SAMPLING = (
     for name in ("server", "capabilities", "ask", "lists", "plain", "form", "url", "sampling")
 )
 BIG: int = SERVER["x-own"]
-NAMES = ("two", "many", "url", "sample", "roots", "notes", "caps", "wait", "withdraw", "visit")
+NAMES = ("two", "url", "sample", "roots", "notes", "caps", "wait", "visit")
 TOOLS = [ASK, *({"name": each, "inputSchema": {"type": "object"}} for each in NAMES)]
 
 ASKED: dict[str, list[tuple[str, Json]]] = {
@@ -45,8 +45,6 @@ class Stub:
         self.hello: Json = {}
         self.streams: dict[Json, Json] = {}
         self.subscribed: list[str] = []
-        self.waiting: Json = None  # the id of a call that waits to be cancelled
-        self.cancelled: list[Json] = []
 
     def out(self, **message: Json) -> None:
         print(json.dumps({"jsonrpc": "2.0", **message}), file=self.stdout, flush=True)
@@ -107,7 +105,6 @@ class Stub:
 
     def on_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
-            self.cancelled.append(params["requestId"])
             self.streams.pop(params["requestId"], None)
 
     def answer(self, method: str, id: Json, params: Json) -> None:

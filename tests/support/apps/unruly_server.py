@@ -67,12 +67,6 @@ def call(id: Json, name: str, log: str) -> None:
             while "q" not in answers:
                 handle(read(log), log)
             write(id=id, result=text(json.dumps(answers.pop("q"))))
-        case "retract":
-            form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
-            write(id="r", method="elicitation/create", params=form)
-            handle(read(log), log)
-            write(method="notifications/cancelled", params={"requestId": "r"})
-            write(id=id, result=text("taken back"))
         case _:
             write(id=id, result=text(f"{name} done"))
 
