@@ -70,11 +70,8 @@ def _each(*titles: str, default: str, first: str = "it: choose any.") -> Propert
 
 NAME = {"title": "Name", "description": "As on the passport", "minLength": 1, "maxLength": 9}
 LIMITED = "(more than 0, less than 1, a multiple of 0.25)"
-NUMBER_OR_YES = '(JSON that fits {"type": ["number", "boolean"], "default": true})'
 NESTED = {"type": "object", "required": ["a"], "default": {"a": "é"}}
 FITS = '(JSON that fits {"type": "object", "required": ["a"], "default": {"a": "é"}})'
-ONE = ["integer 1", "true", "1"]
-ONE_TITLES = ["1 (integer 1)", "true", "1"]
 COLOURS = _each(
     *("Red", "Green"),
     default="Green",
@@ -87,11 +84,6 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
     "text in a format and a pattern that MCP does not have": (
         {"type": "string", "format": "phone", "pattern": "^[0-9]+$", "minLength": 2.0},
         {"type": "string", "description": "(format phone, must match ^[0-9]+$)", "minLength": 2},
-        *(None, None),
-    ),
-    "text with invalid limits": (
-        {"type": "string", "minLength": -1, "maxLength": "9", "format": {"a": 1}, "pattern": 5},
-        {"type": "string"},
         *(None, None),
     ),
     "text with a default of null": (
@@ -124,12 +116,6 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
         None,
         {"type": "string", "description": f"(a number) {LIMITED}"},
     ),
-    "a number with a default of true": (
-        {"type": ["number", "boolean"], "default": True},
-        {"type": "string", "description": f"{NUMBER_OR_YES} (default: true)"},
-        {"type": "string", "description": NUMBER_OR_YES, "default": "true"},
-        None,
-    ),
     "boolean": (
         {"type": "boolean", "default": True},
         {"type": "boolean", "default": True},
@@ -150,18 +136,6 @@ FORMS: dict[str, tuple[Properties, Properties, Properties | None, Properties | N
             "description": "(default: Green)",
         },
         {"type": "string", "oneOf": TITLED, "default": "g"},
-        None,
-    ),
-    "a choice of 1, true and the text": (
-        {"enum": [1, True, "1"], "default": True},
-        {"type": "string", "enum": ONE, "enumNames": ONE_TITLES, "description": "(default: true)"},
-        {
-            "type": "string",
-            "oneOf": [
-                {"const": key, "title": title} for key, title in zip(ONE, ONE_TITLES, strict=True)
-            ],
-            "default": "true",
-        },
         None,
     ),
     "choices": (
@@ -364,19 +338,9 @@ REPLIES: dict[str, tuple[Json, Action, Json]] = {
         {"tags": ["a"]},
     ),
     "per option, as text": (
-        {"action": "accept", "content": {"tags_1": "Yes", "tags_2": "true"}},
+        {"action": "accept", "content": {"tags_1": "Yes", "tags_2": "FALSE"}},
         Action.ACCEPT,
-        {"tags": ["a", "b"]},
-    ),
-    "per option, left empty": (
-        {"action": "accept", "content": {"tags_1": "", "tags_2": None}},
-        Action.ACCEPT,
-        {"tags": []},
-    ),
-    "per option, all no": (
-        {"action": "accept", "content": {"tags_1": "no", "tags_2": "FALSE"}},
-        Action.ACCEPT,
-        {"tags": []},
+        {"tags": ["a"]},
     ),
     "both ways: the list counts": (
         {"action": "accept", "content": {"tags": ["a"], "tags_2": True}},
@@ -394,7 +358,7 @@ def test_decode_reply(result: Json, action: Action, content: Json) -> None:
     assert decode_reply(result, asking(TAGS)) == (action, content)
 
 
-@pytest.mark.parametrize("said", ["maybe", 1, 0, "1", ["a"], {"value": True}], ids=repr)
+@pytest.mark.parametrize("said", ["maybe", 1], ids=repr)
 def test_option_reply_that_is_neither_yes_nor_no_is_invalid(said: Json) -> None:
     _, content = decode_reply(
         {"action": "accept", "content": {"tags_1": said, "tags_2": True}}, asking(TAGS)
@@ -407,7 +371,6 @@ def test_option_reply_that_is_neither_yes_nor_no_is_invalid(said: Json) -> None:
 LOST = "the host accepted the question with a content that is no object"
 NO_REPLIES: dict[str, tuple[Json, str]] = {
     "an unknown action": ({"action": "yes"}, "'yes'"),
-    "no object": ("accept", "'None'"),
     "content that is a list": ({"action": "accept", "content": ["a"]}, LOST),
     "a flood": ({"action": "x" * 5_000}, f"'{'x' * 80} … [4920 more characters not shown]'"),
 }
@@ -441,10 +404,7 @@ def test_decode_sampled(result: Json, said: str) -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [
-        *(None, {}, {"content": "text"}, {"content": {"type": "image"}}),
-        *({"content": [{"text": 5}]}, {"content": {"type": "text", "text": " "}}),
-    ],
+    [None, {"content": "text"}, {"content": [{"text": 5}]}, {"content": {"text": " "}}],
     ids=repr,
 )
 def test_sampled_without_text_is_refused(result: Json) -> None:

@@ -126,9 +126,8 @@ def test_retry_members_are_removed_for_a_stateful_server() -> None:
     assert revisions.without_retry({"a": 1, "requestState": "s"}) == {"a": 1}
 
 
-@pytest.mark.parametrize("odd", [7])
-def test_envelope_without_client_info_and_log_level(odd: Json) -> None:
-    meta = {**ENVELOPE, f"{META}clientInfo": odd, f"{META}logLevel": odd}
+def test_envelope_without_client_info_and_log_level() -> None:
+    meta = {**ENVELOPE, f"{META}clientInfo": 7, f"{META}logLevel": 7}
     read = revisions.decode_envelope({"_meta": meta})
     assert (read.info, read.level) == ({}, None)
 
@@ -138,7 +137,6 @@ def test_envelope_without_client_info_and_log_level(odd: Json) -> None:
     [
         (None, -32602, "protocolVersion and"),
         ({"_meta": 7}, -32602, "protocolVersion and"),
-        ({"_meta": {**ENVELOPE, f"{META}protocolVersion": 7}}, -32602, "protocolVersion"),
         ({"_meta": {**ENVELOPE, f"{META}protocolVersion": "2099-01-01"}}, -32022, "2099-01-01"),
     ],
 )
