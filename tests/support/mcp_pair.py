@@ -1,7 +1,8 @@
 """A host and a server joined by `abp-bridge mcp`, in memory and on a virtual clock.
 
 Each of them checks every message that reaches it against the official types of its revision, and
-writes what a test tells it to. A test that uses it needs the fixture `anyio_backend`.
+writes what a test tells it to. Its tests need the fixture
+`anyio_backend` of `proxies/mcp`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from unittest.mock import patch
 import anyio
 import anyio.to_thread
 import mcp_types as types
+import pytest
 from mcp_types import methods
 from simulation.virtual_loop import VirtualLoop, run_here
 from simulation.wires import Peer, Pipe, ReadEnd, Weather
@@ -43,6 +45,23 @@ VIRTUAL = ("asyncio", {"loop_factory": VirtualLoop})
 LIMIT = 3_600.0  # virtual seconds of a test: nothing waits so long
 # Not in the official types: vendors' messages, tasks and what they tell.
 _UNTYPED = ("vendor/", "notifications/vendor/", "tasks/", "notifications/tasks/")
+
+
+KINDS = {False: "stateful", True: "stateless"}
+
+
+kinds = pytest.mark.parametrize("stateless", KINDS, ids=KINDS.values())
+
+
+def pair(host: bool, server: bool, *more: Json) -> Json:
+    """Parameters of a test for this pair."""
+    id = "-".join([f"{KINDS[host]} host", f"{KINDS[server]} server", *map(str, more)])
+    return pytest.param(host, server, *more, id=id)
+
+
+pairs = pytest.mark.parametrize(
+    ("host_kind", "server_kind"), [pair(host, server) for host in KINDS for server in KINDS]
+)
 
 
 def _version(stateless: bool) -> str:

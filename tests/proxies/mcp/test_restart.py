@@ -5,26 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
-import pytest
 from support.mcp_messages import FORM, META, YES
-from support.mcp_pair import VIRTUAL, Host, Server, asking, joined, never, until
+from support.mcp_pair import Host, Server, asking, joined, never, pairs, until
 
 Json = Any
-
-KINDS = {False: "stateful", True: "stateless"}
-pairs = pytest.mark.parametrize(
-    ("host_kind", "server_kind"),
-    [
-        pytest.param(host, server, id=f"{KINDS[host]} host-{KINDS[server]} server")
-        for host in KINDS
-        for server in KINDS
-    ],
-)
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return VIRTUAL
 
 
 def make(host_kind: bool, server_kind: bool) -> tuple[Host, Server]:

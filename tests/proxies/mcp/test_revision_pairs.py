@@ -22,28 +22,11 @@ from support.mcp_messages import (
     URL,
     YES,
 )
-from support.mcp_pair import VIRTUAL, Host, Server, asking, joined, never, until
+from support.mcp_pair import KINDS, Host, Server, asking, joined, never, pair, pairs, until
 
 from abp_bridge.protocols.mcp.revisions import CROSSING, LISTENED, Crossing
 
 Json = Any
-
-KINDS = {False: "stateful", True: "stateless"}
-
-
-def _pair(host: bool, server: bool, *more: Json) -> Json:
-    id = "-".join([f"{KINDS[host]} host", f"{KINDS[server]} server", *map(str, more)])
-    return pytest.param(host, server, *more, id=id)
-
-
-pairs = pytest.mark.parametrize(
-    ("host_kind", "server_kind"), [_pair(host, server) for host in KINDS for server in KINDS]
-)
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return VIRTUAL
 
 
 def make(host_kind: bool, server_kind: bool, capabilities: Json = None) -> tuple[Host, Server]:
@@ -77,7 +60,7 @@ PARAMS: Json = {
 }
 BEGINS = ("initialize", "server/discover")  # tested as `hello`
 ROWS = [
-    _pair(host, server, method)
+    pair(host, server, method)
     for host in KINDS
     for server in KINDS
     for method in sorted({*CROSSING[False], *CROSSING[True], "vendor/thing"} - {*BEGINS, "ping"})
@@ -398,7 +381,7 @@ FILTER = {
 
 @pytest.mark.parametrize(
     ("host_kind", "server_kind", "method"),
-    [_pair(host, server, method) for host in KINDS for server in KINDS for method in CHANGES],
+    [pair(host, server, method) for host in KINDS for server in KINDS for method in CHANGES],
 )
 async def test_change(host_kind: bool, server_kind: bool, method: str) -> None:
     host, server = make(host_kind, server_kind)

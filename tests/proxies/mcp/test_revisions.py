@@ -9,22 +9,16 @@ from typing import Any
 import anyio
 import pytest
 from support.mcp_messages import CLIENT, FORM, META, URL, YES
-from support.mcp_pair import VIRTUAL, Host, Server, ToolError, asking, joined, never, until
+from support.mcp_pair import Host, Server, ToolError, asking, joined, kinds, never, until
 
 from abp_bridge.mcp import server_link
 from abp_bridge.protocols.mcp.revisions import MAX_ROUNDS
 
 Json = Any
 
-kinds = pytest.mark.parametrize("stateless", [False, True], ids=["stateful", "stateless"])
 FORMS: Json = {"elicitation": {"form": {}}, "roots": {}}
 ASK = {"name": "ask", "arguments": {}}
 ELICITATION = "elicitation/create"
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return VIRTUAL
 
 
 @pytest.fixture(autouse=True)

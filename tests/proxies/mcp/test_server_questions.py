@@ -1,6 +1,4 @@
-"""The questions of a server behind the proxy: which call they belong to, what host and server hear
-while the user is asked, and how many can be open.
-"""
+"""The questions of a server behind the proxy: which call they belong to, how many can be open."""
 
 from __future__ import annotations
 
@@ -23,12 +21,10 @@ def line(**message: Json) -> str:
     return json.dumps({"jsonrpc": "2.0", **message}) + "\n"
 
 
-def begin_open_call(host: Proxied, tool: str, **meta: Json) -> int:
+def begin_open_call(host: Proxied, tool: str) -> None:
     """Begin a call that stays open while the server takes others."""
-    arguments = {"method": "roots/list", "params": {}}
-    call = host.begin("tools/call", {"name": tool, "arguments": arguments, "_meta": meta})
+    host.begin_call(tool, method="roots/list", params={})
     host.until(lambda message: message.get("method") == "roots/list")
-    return call
 
 
 @pytest.mark.parametrize(

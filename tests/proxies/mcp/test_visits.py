@@ -14,8 +14,8 @@ import anyio
 import pytest
 from support.apps.exotic_server import URL
 from support.mcp_host import Host
-from support.mcp_pair import VIRTUAL, Server, ToolError, asking, joined, until
 from support.mcp_pair import Host as MemoryHost
+from support.mcp_pair import Server, ToolError, asking, joined, kinds, until
 from support.mcp_proxy import MCP, Proxied, proxied
 from support.paths import APPS, PYTHON
 from support.programs import Desktop
@@ -27,15 +27,9 @@ Json = Any
 STUB = (sys.executable, str(APPS / "exotic_server.py"), "legacy")
 NAMED = {**URL, "elicitationId": "E1"}
 COMPLETE = "notifications/elicitation/complete"
-kinds = pytest.mark.parametrize("stateless", [False, True], ids=["stateful", "stateless"])
 
 
 # --- in memory: hosts that show addresses, and users that cannot be asked ---
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return VIRTUAL
 
 
 CALL: Json = {"name": "visit", "arguments": {}}
