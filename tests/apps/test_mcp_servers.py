@@ -305,35 +305,6 @@ async def test_question_after_the_session_is_cancelled(caplog: pytest.LogCapture
 # --- what it tells --------------------------------------------------------------------------------
 
 
-async def test_progress_logs_and_updates_are_told_in_order(exotic: tuple[str, Path]) -> None:
-    told: list[Json] = []
-
-    async def hear(params: types.LoggingMessageNotificationParams) -> None:
-        told.append((params.level, params.data))
-
-    counted: list[Json] = []
-
-    async def rise(progress: float, total: float | None, message: str | None) -> None:
-        counted.append((progress, total, message))
-
-    async with hosted("--app", exotic[0], logging_callback=hear) as host:
-        subscribed = await host.call("resources.subscribe", uri="stub://a")
-        assert json.loads(text(subscribed)) == {"uri": "stub://a", "subscribed": True}
-        arguments = {"capability": "notes"}
-        result = await host.client.call_tool("abp_call", arguments, progress_callback=rise)
-        assert counted == [(1, 3, "PM")]
-        summary = str(result.content[-1])
-        for words in ("notifications/message", "resources/updated", "notifications/vendor/x"):
-            assert words in summary
-        with anyio.fail_after(PATIENCE):
-            while len(told) < 6:  # with a list that changed of each kind
-                await host.status()
-    levels = {data["event"]: level for level, data in told}
-    assert levels["notifications/message"] == "warning"
-    [updated] = [data for _, data in told if data["event"] == "notifications/resources/updated"]
-    assert updated["data"] == {"uri": "stub://a", "_meta": {"u": 1}}
-
-
 async def test_a_list_that_changed_says_what_did(tmp_path: Path) -> None:
     told: list[Json] = []
 

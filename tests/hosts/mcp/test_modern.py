@@ -19,6 +19,8 @@ from mcp import MCPError
 from support.harness import MODERN, Hosted, RawHost, accept, hosted, text
 from support.puppets import App, Puppets, puppets
 
+from abp_bridge.mcp.tool_calls import MAX_ASKED
+
 Json = Any
 
 META = "io.modelcontextprotocol/"
@@ -341,6 +343,7 @@ async def test_only_what_was_shown_can_be_answered() -> None:
         while isinstance(asked, types.InputRequiredResult):
             keys = set(messages(asked))
             assert keys.isdisjoint(shown), "what was not shown stayed open, whatever came for it"
+            assert len(keys) <= MAX_ASKED
             shown |= keys
             everything = {f"q{number}": YES for number in range(1, 23)}
             asked = await call(

@@ -181,7 +181,7 @@ def test_later_hosts_send_one_message_a_line(version: str) -> None:
 
 # --- odd ones -------------------------------------------------------------------------------------
 
-MODES = {
+MODES: dict[str, tuple[Json, bool]] = {
     "names none": ({}, True),
     "has forms": ({"form": {}, "voice": {}}, True),
     "speaks only": ({"voice": {}}, False),

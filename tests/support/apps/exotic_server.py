@@ -119,9 +119,7 @@ class Stub:
         elif method in PLAIN:
             self.result(id, PLAIN[method])
         elif method == "resources/read":
-            if params["uri"] == "stub://visit":
-                self.visit(id)
-            elif params["uri"] == "stub://a":
+            if params["uri"] == "stub://a":
                 self.result(id, {"contents": [{"uri": "stub://a", "text": "x"}]}, cached=True)
             else:
                 code = -32602 if self.modern else -32002
