@@ -14,11 +14,12 @@ from contextlib import ExitStack
 from functools import partial
 
 from bench.client import Broken, Client
-from bench.mcp import LONG
+
 from bench.subjects import BRIDGE, HERE, MCP_PROXY, Bench
 from bench.table import Row, Sample
 from bench.traffic import TURN, in_turns
 
+LONG = "x" * 100_000  # characters of a call and of its result
 ENVIRONMENTS = HERE.parent / ".bench"
 PEERS = {"fastmcp": "fastmcp==4.1.2", "mcp-proxy": "mcp-proxy==0.13.0"}
 

@@ -75,7 +75,7 @@ def test_a_server_behind_the_proxy_gets_an_answer(
     server = (sys.executable, str(APPS / "exotic_server.py"), upstream, str(tmp_path / "log"))
     command = [*MCP, "--sampling", "cli:claude", "--page", "off", "--", *server]
     with Person(command, env=environment(PYTHONPATH=str(TESTS), PATH=path)) as host:
-        host.stateless, host.log = era == "modern", tmp_path / "log"
+        host.stateless = era == "modern"
         host.shake_hands()
         asked: list[Json] = []
         host.decide("send", "refuse")
