@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from functools import partial
 
 from bench.client import Broken, Client
-
 from bench.subjects import BRIDGE, HERE, MCP_PROXY, Bench
 from bench.table import Row, Sample
 from bench.traffic import TURN, in_turns

@@ -181,7 +181,6 @@ class ServerLink:
         modern: Whether it speaks the stateless revision.
         last_message: When its last message came, by the loop's clock.
         is_closed: Whether `close` was called.
-        ending: How its last process or connection ended, in words.
     """
 
     def __init__(
@@ -210,7 +209,7 @@ class ServerLink:
         self.hello: JsonObject = {}
         self.modern = False
         self.last_message = 0.0
-        self.ending = "the connection ended"
+        self._ending = "the connection to {} ended."
         self.host: JsonRpcConnection | None = None  # that messages are passed on to
         self._prefix = f"abp-{os.urandom(4).hex()}-"
         self._rpc: JsonRpcConnection | None = None
@@ -405,12 +404,12 @@ class ServerLink:
                     tasks.start_soon(_close_with_process, pipes, rpc)
                     await rpc.run()
                     self._is_ready = False
-                    self.ending = await self._describe_end(pipes)
+                    self._ending = await _describe_end(pipes)
                     tasks.cancel_scope.cancel()
         except (OSError, BaseExceptionGroup) as problem:
             if not (first := find_os_error(problem)):
                 raise
-            self.ending = f"{self._named} cannot be started: {first}. {_ADVICE}"
+            self._ending = f"{{}} cannot be started: {first}. {_ADVICE}"
         finally:
             if self._rpc is not None:
                 self._opening = None
@@ -427,19 +426,10 @@ class ServerLink:
             self._listener.on_end()
 
     @property
-    def _named(self) -> str:
+    def ending(self) -> str:
+        """How its last process or connection ended, in words."""
         name = self._name()
-        return f"the server ({name})" if name else "the server"
-
-    async def _describe_end(self, pipes: Pipes) -> str:
-        if not isinstance(pipes, Child):
-            return (
-                as_text(getattr(pipes, "ending", "")) or f"the connection to {self._named} ended."
-            )
-        with anyio.move_on_after(END_LIMIT):
-            await pipes.process.wait()
-            await pipes.heard.wait()
-        return f"{self._named} ended ({pipes.exit}). {_ADVICE}"
+        return self._ending.replace("{}", f"the server ({name})" if name else "the server", 1)
 
     def _make_rpc(self, pipes: Pipes) -> JsonRpcConnection:
         rpc: JsonRpcConnection
@@ -833,6 +823,15 @@ def find_os_error(problem: BaseException) -> OSError | None:
     if isinstance(problem, BaseExceptionGroup):
         return next(filter(None, map(find_os_error, problem.exceptions)), None)
     return problem if isinstance(problem, OSError) else None
+
+
+async def _describe_end(pipes: Pipes) -> str:
+    if not isinstance(pipes, Child):
+        return as_text(getattr(pipes, "ending", "")) or "the connection to {} ended."
+    with anyio.move_on_after(END_LIMIT):
+        await pipes.process.wait()
+        await pipes.heard.wait()
+    return f"{{}} ended ({pipes.exit}). {_ADVICE}"
 
 
 async def _close_with_process(pipes: Pipes, rpc: JsonRpcConnection) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
-import anyio.to_thread
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
@@ -518,7 +517,7 @@ class Bridge:
             app = self._make_app(target, target in self._settings.apps)
             connection = AppConnection(self, target, app)
             await self._tasks.start(connection.live)
-            self._tasks.start_soon(anyio.to_thread.run_sync, load_fast_codec)
+            load_fast_codec()
             await self._router.make_ready()
         except AppError as problem:
             raise SessionError(problem.code, str(problem)) from None

@@ -175,7 +175,7 @@ def test_bug_behind_the_mcp_proxy_cancels_its_question(tmp_path: Path) -> None:
         told = host.text(host.begin_call("okta"))
         host.end()
     assert told == "cancelled"
-    words = "a question of the server's is cancelled: asking it failed"
+    words = "a question of the server is cancelled: asking it failed"
     said = f"{ERROR}mcp.proxy.server_questions: {words}"
     check(told, file.read_text(), said, has_sentence=False)  # a server is told no reason
 

@@ -74,7 +74,7 @@ def test_package_errors_have_one_base() -> None:
     [
         (["serve"], "mcp.server"),
         (["serve", "--app", "acp:true"], "mcp.server"),
-        (["mcp", "--", *SERVER], "mcp.proxy.router"),
+        (["mcp", "--", *SERVER], "mcp.proxy.proxy"),
     ],
 )
 def test_host_is_answered_before_a_session_is_imported(
