@@ -14,13 +14,11 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from support.acp_harness import FORM, client
 from support.apps.exotic_server import SAMPLING
 from support.browser import PASSWORD, Browser, give_password
 from support.harness import MODERN, PATIENCE, RawHost, accept, hosted, refuse, text
 from support.paths import APPS
 from support.sign_in_server import sign_in_server
-from support.sql_server import sql_server
 
 from abp_bridge.apps.program import Program
 from abp_bridge.mcp import server_link
@@ -283,18 +281,6 @@ async def test_a_secret_is_asked_out_of_band(tmp_path: Path) -> None:
     assert PASSWORD not in json.dumps([line for who, line in host.wire.lines if who == "host"])
 
 
-async def test_an_acp_client_is_asked(exotic: tuple[str, Path]) -> None:
-    async def person(method: str, params: Json) -> Json:
-        assert method == "elicitation/create"
-        assert "exotic_server.py" in params["message"]
-        return {"action": "accept", "content": {"s": "hello"}}
-
-    async with client("--app", exotic[0], handler=person) as opened:
-        await opened.initialize(FORM)
-        _, words = await opened.prompt(await opened.new(), '/ask {"a": "x"}')
-    assert '{\\"s\\": \\"hello\\"}' in words
-
-
 async def test_question_after_the_session_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
     asked: Json = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
     answer = await Program("mcp:x", "server").elicit(asked, (), destructive=False)
@@ -383,19 +369,3 @@ def test_open_question_is_cancelled_before_the_server_ends(tmp_path: Path) -> No
 
     assert answer["result"]["action"] == "cancel"
     assert end == {"end": True}, heard(log)
-
-
-# --- over HTTP ------------------------------------------------------------------------------------
-
-
-@pytest.mark.network
-async def test_a_server_over_http_asks_in_the_modern_era() -> None:
-    with sql_server(token="") as database:
-        url = f"mcp+{database.url}"
-        sent = refuse("decline")
-        async with hosted("--app", url, answer=sent) as host:
-            result = await host.call("execute_sql", query="DROP TABLE t")
-            assert not database.ran
-        async with hosted("--app", url, answer=accept(proceed="yes")) as host:
-            result = await host.call("execute_sql", query="select 1")
-            assert database.ran == ["select 1"], result

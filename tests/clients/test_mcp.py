@@ -117,15 +117,6 @@ async def test_what_was_said_last_arrives_though_who_said_it_is_cancelled(
     assert [message for _, message in server.heard[-4:]] == last
 
 
-async def test_who_is_cancelled_while_connecting_is_not_connected(server: SqlServer) -> None:
-    with anyio.fail_after(20), anyio.CancelScope() as scope:
-        scope.cancel()
-        async with connected(server.url) as lines:
-            await lines.ask("tools/list", {"_meta": ENVELOPE})
-    assert scope.cancelled_caught
-    assert server.heard == []
-
-
 async def test_the_headers_say_what_the_revisions_want(server: SqlServer) -> None:
     arguments = {"query": "SELECT 1", "region": "Zürich"}
     call = {"name": "execute_sql", "arguments": arguments, "_meta": ENVELOPE}
@@ -196,17 +187,6 @@ async def test_what_a_person_answers_is_sent_until_it_arrives(
         await lines.say(answer)
         await lines.ask("tools/list", {"_meta": ENVELOPE})
     assert [said for _, said in server.heard if said == answer] == [answer] * (failures + 1)
-
-
-async def test_an_answer_that_is_sent_again_holds_nothing_back(
-    server: SqlServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mcp, "RETRY_DELAYS", (600.0,))
-    server.to_answers = [BUSY]
-    async with connected(server.url) as lines:
-        await lines.say({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}})
-        assert "result" in await lines.ask("tools/list", {"_meta": ENVELOPE})
-    assert server.to_answers == []
 
 
 async def test_an_answer_that_broke_off_was_taken(server: SqlServer) -> None:

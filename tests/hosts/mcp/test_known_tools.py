@@ -173,14 +173,3 @@ async def test_tool_listed_too_late_for_its_host_is_not_named(sheet: Sheet) -> N
     )
     assert "each also a tool of its own:\n- add (abp_add): Adds.\n" in said[2]
     assert [json.loads(each).get("tool") for each in said[1::2]] == [None, "abp_add"]
-
-
-@pytest.mark.parametrize(("name", "params"), [("ad", {}), ("add", {}), ("add", {"a": "1"})])
-async def test_wrong_call_is_answered_with_the_parameters(
-    sheet: Sheet, name: str, params: Json
-) -> None:
-    async with hosted(*sheet.arguments) as host:
-        wrong = await host.call(name, **params)
-    assert wrong.is_error
-    assert "- add (abp_add): Adds.\n" in text(wrong)
-    assert json.dumps(ADD["inputSchema"]) in text(wrong)

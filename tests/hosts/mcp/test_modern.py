@@ -591,20 +591,6 @@ async def test_call_over_the_host_limit_can_be_resumed() -> None:
         assert json.loads(text(result))["data"] == {"confirmed": True}
 
 
-@pytest.mark.network
-async def test_waiting_again_continues_to_wait() -> None:
-    async with hosted(
-        "--app", "demo", answer=lambda params: None, env={"ABP_HOST_PATIENCE": "300"}
-    ) as host:
-        await host.call("demo.ask", request=CONFIRM)
-        again = await host.client.call_tool("abp_wait", {"call": "call-1"})
-        assert "waits for an answer" in text(again)
-        unknown = await host.client.call_tool("abp_wait", {"call": "call-7"})
-        assert (unknown.is_error, "there are call-1" in text(unknown)) == (True, True)
-        nameless = await host.client.call_tool("abp_wait", {})
-        assert "MISSING_PARAM" in text(nameless)
-
-
 @pytest.mark.slow
 async def test_host_that_stops_its_clock_waits_for_the_answer() -> None:
     """Codex stops its clock while it shows a question."""

@@ -55,13 +55,6 @@ async def test_only_setup_hints_that_help_are_given() -> None:
     assert "--questions-api" not in said
 
 
-async def test_setup_hint_of_the_host_is_given_if_it_helps() -> None:
-    async with hosted("--app", "demo", client_info=named("codex-mcp-client")) as host:
-        said = await words(host, SECRET)
-    assert "codex in a terminal" not in said, "its forms pass through it, its links are https only"
-    assert '\n- env_vars = ["DISPLAY"' in said
-
-
 async def test_automatic_decline_is_not_reported_as_the_users() -> None:
     no = types.ElicitResult(action="decline")
     async with hosted(

@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 from anyio.from_thread import start_blocking_portal
-from support.harness import MODERN, VERSIONS, Hosted, call_from, hosted, text
+from support.harness import MODERN, VERSIONS, Hosted, call_from, hosted
 
 Json = Any
 
@@ -245,24 +245,6 @@ def test_host_that_never_answers_validly_has_not_answered(asked: Scene, case: st
     assert len(asked.person.seen) == 3, "asked, and asked again twice"
     if case not in DEFAULTED:
         assert (response["success"], response["error"]["code"]) == (False, "ELICITATION_FAILED")
-
-
-def test_simultaneous_questions_get_their_own_answers(asked: Scene) -> None:
-    asked.person.will(types.ElicitResult(action="accept", content={"value": "same"}))
-    requests = [
-        {
-            "method": "elicitation/input",
-            "params": {"prompt": f"Question {number}", "schema": {"type": "string"}},
-        }
-        for number in range(5)
-    ]
-
-    async def run() -> Any:
-        return await asked.hosted.call("demo.ask_all", requests=requests)
-
-    result = asked.call(run)
-    assert text(result).count('"value": "same"') == 5
-    assert sorted(shown.message[-1] for shown in asked.person.seen) == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.network

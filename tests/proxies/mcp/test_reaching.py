@@ -179,15 +179,6 @@ def test_initialize_without_a_surface_gives_a_setup_hint(
         assert host.lines_to_server() == [], "the server heard nothing of this host"
 
 
-@pytest.mark.network
-def test_browser_that_does_not_open_is_reported_with_alternatives(tmp_path: Path) -> None:
-    with proxied(tmp_path, env={"BROWSER": "false"}) as host:
-        words = host.response(host.begin_call("okta"))["result"]["content"][-1]["text"]
-        assert not host.deeds
-    assert "this host can show no link to the page: be asked at a terminal (--tty DEVICE)" in words
-    assert "No browser could be opened: false failed (exit code 1)" in words
-
-
 # --- what a question may do ---
 
 
