@@ -145,7 +145,7 @@ def test_user_approves_the_value_that_is_sent(tmp_path: Path) -> None:
         '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"okta"},"method":"ping"}',
         '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"okta","name":"look",'
         '"arguments":{"method":"roots/list","params":{},"params":{}}}}',
-        '{"jsonrpc":"2.0","method":"tools/list","params":{"cursor":"a","cursor":"b"},"id":5,"id":6}',
+        '{"jsonrpc":"2.0","method":"tools/list","params":{"cursor":1,"cursor":"b"},"id":5,"id":6}',
     ],
 )
 def test_doubled_member_reaches_the_server_once(line: str, tmp_path: Path) -> None:
