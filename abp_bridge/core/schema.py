@@ -180,9 +180,7 @@ def _compile_text(text: str) -> _Compiled:
         validate_formats=True,
         retriever=_refuse,
         pattern_options=RegexOptions(size_limit=max(_PATTERN_WEIGHTS)),
-        email_options=EmailOptions(
-            require_tld=True, allow_domain_literal=False, allow_display_text=False
-        ),
+        email_options=EmailOptions(require_tld=True, allow_display_text=False),
     )
     unchecked = tuple(sorted(prepared.unchecked))
     return _Compiled(schema, validator, unchecked, prepared.rules, prepared.patterns)
