@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -50,6 +50,8 @@ async def request(path: str, **posted: str) -> tuple[int, str]:
                 browser.post(**posted)
         except HTTPError as refused:
             return refused.code, refused.read().decode()
+        except URLError:  # the page ended while this was sent
+            return 0, ""
         return 200, browser.page
 
     return await anyio.to_thread.run_sync(send)
