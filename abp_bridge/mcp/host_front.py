@@ -131,7 +131,7 @@ class HostFront:
                 self._workers.start_soon(self._run, request)
         except (RpcError, InvalidParamsError) as problem:
             self._rpc.respond_error(message.id, problem.code, str(problem), problem.data)
-        except Exception:
+        except Exception:  # a bug in one handler is logged, and ends its request alone
             respond_internal_error(self._rpc, message.id, message.method)
 
     def _client_of(self, method: str, params: JsonObject) -> McpClientInfo:
@@ -169,7 +169,7 @@ class HostFront:
                 self._rpc.respond_error(id, problem.code, str(problem), problem.data)
             except ConnectionClosedError:
                 pass  # the host is gone
-            except Exception:
+            except Exception:  # as in `on_message`
                 respond_internal_error(self._rpc, id, request.method)
         subscriptions.stop_logging(id)
         del self._running[id]

@@ -298,7 +298,7 @@ class ServerLink:
                     await self._restore()
         except (RemoteError, RpcError) as problem:
             self._problem = problem
-        except Exception as bug:
+        except Exception as bug:  # whatever it is: those who wait for the connection hear of it
             logger.exception("connecting the server failed")
             self._problem = RpcError(INTERNAL_ERROR, describe_bug(bug))
         finally:
@@ -662,7 +662,7 @@ class ServerLink:
         if before != wanted:
             try:
                 await self._replace_stream()
-            except BaseException:
+            except BaseException:  # refused or cancelled: as before
                 self.note_subscription(uri, wanted=before)
                 raise
         return {}
@@ -695,7 +695,7 @@ class ServerLink:
             if not stream.tried.is_set():
                 words = "the server did not acknowledge subscriptions/listen"
                 raise RpcError(INTERNAL_ERROR, words)
-        except BaseException:
+        except BaseException:  # refused or cancelled: the stream before goes on
             stream.scope.cancel()
             self._stream = before
             raise
@@ -785,7 +785,7 @@ class ServerLink:
                 rpc.forward_error(id, problem.error)
             except RpcError as problem:
                 rpc.respond_error(id, problem.code, str(problem), problem.data)
-            except Exception:
+            except Exception:  # a bug is logged, and the server gets one answer all the same
                 respond_internal_error(rpc, id, message.method)
         keepalive.cancel()
         if self._asked.get(id) is asked:

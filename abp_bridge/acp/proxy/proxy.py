@@ -391,7 +391,7 @@ async def _answer(asker: JsonRpcConnection, request: Request, result: Awaitable[
         asker.respond_error(request.id, INTERNAL_ERROR, "the other side has ended")
     except ValueError as problem:  # what cannot be written: it is nested too deeply
         asker.respond_error(request.id, INVALID_REQUEST, str(problem))
-    except Exception:
+    except Exception:  # a bug is logged, and ends this request alone
         respond_internal_error(asker, request.id, request.method)
 
 

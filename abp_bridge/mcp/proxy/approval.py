@@ -81,7 +81,7 @@ class Approval:
         try:
             answer = await self._elicitor.resolve(question, context)
             refused = approval.refusal(tool.name, answer)
-        except Exception as problem:
+        except Exception as problem:  # whatever it is: no yes, no call
             logger.exception("a call is refused: asking for approval failed")
             return f"{describe_bug(problem)} The tool was not called."
         if refused is None:

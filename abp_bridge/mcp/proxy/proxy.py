@@ -589,7 +589,7 @@ class Proxy:
                 on_end(await self._carry(call, request))
             except (RemoteError, RpcError) as problem:
                 on_end(problem)
-            except Exception as bug:
+            except Exception as bug:  # a bug ends its own call, not the bridge
                 logger.exception("a call failed")
                 on_end(RpcError(INTERNAL_ERROR, describe_bug(bug)))
 

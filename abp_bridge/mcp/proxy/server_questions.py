@@ -97,7 +97,7 @@ class ServerQuestions:
             return self._refuse(method, f"{problem}", calls)
         except RpcError:
             raise
-        except Exception:
+        except Exception:  # whatever it is: the server gets its cancel
             logger.exception("a question of the server is cancelled: asking it failed")
         finally:
             self._open.remove(asked)
@@ -148,7 +148,7 @@ class ServerQuestions:
             try:
                 with asked.scope:
                     problem = await self._find_absence(each, calls)
-            except Exception as bug:
+            except Exception as bug:  # whatever it is: the call ends with the reason
                 logger.exception("the user is not sent to an address: asking them failed")
                 problem = describe_bug(bug)
             finally:

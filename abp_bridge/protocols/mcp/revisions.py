@@ -217,12 +217,7 @@ class Crossing(enum.Enum):
     REFUSED = "refused by name"
 
 
-_FROM_STATEFUL = {
-    "initialize": Crossing.HERE,
-    "ping": Crossing.HERE,
-    "logging/setLevel": Crossing.HERE,
-    "resources/subscribe": Crossing.HERE,
-    "resources/unsubscribe": Crossing.HERE,
+_BOTH = {
     "tools/list": Crossing.PASSES,
     "tools/call": Crossing.PASSES,
     "prompts/list": Crossing.PASSES,
@@ -231,6 +226,14 @@ _FROM_STATEFUL = {
     "resources/templates/list": Crossing.PASSES,
     "resources/read": Crossing.PASSES,
     "completion/complete": Crossing.PASSES,
+}
+_FROM_STATEFUL = {
+    "initialize": Crossing.HERE,
+    "ping": Crossing.HERE,
+    "logging/setLevel": Crossing.HERE,
+    "resources/subscribe": Crossing.HERE,
+    "resources/unsubscribe": Crossing.HERE,
+    **_BOTH,
     # Tasks of the two kinds are two things.
     "tasks/get": Crossing.REFUSED,
     "tasks/result": Crossing.REFUSED,
@@ -240,14 +243,7 @@ _FROM_STATEFUL = {
 _FROM_STATELESS = {
     "server/discover": Crossing.HERE,
     "subscriptions/listen": Crossing.HERE,
-    "tools/list": Crossing.PASSES,
-    "tools/call": Crossing.PASSES,
-    "prompts/list": Crossing.PASSES,
-    "prompts/get": Crossing.PASSES,
-    "resources/list": Crossing.PASSES,
-    "resources/templates/list": Crossing.PASSES,
-    "resources/read": Crossing.PASSES,
-    "completion/complete": Crossing.PASSES,
+    **_BOTH,
     "tasks/get": Crossing.REFUSED,
     "tasks/update": Crossing.REFUSED,
     "tasks/cancel": Crossing.REFUSED,
